@@ -1,5 +1,6 @@
 """Mutations of files: of their bytes, of members of archives, and of their structure."""
 
+import copy
 import gzip
 import importlib
 import io
@@ -135,6 +136,39 @@ def mutate_bytes(raw: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
+ODD: list[Any] = [None, True, False, "", "x", " (B).", "nan", "-1.5", -1, 0, 1, 2.5, 1e308, -1e308,
+                  float("nan"), float("-inf"), 1 << 80, 10**400, [], {}, [[]], [None], "\ud800",
+                  [1, "a"], {"a": {}}, "A" * 100_000]  # fmt: skip
+"""Values in the place of others in a document."""
+
+
+def mutate_document(raw: bytes, rng: random.Random) -> bytes:
+    """Return JSON, or lines of it, with a few values replaced, removed, repeated or exchanged."""
+    lines = raw.splitlines() if raw.count(b"\n") > 1 else [raw]
+    document: list[Any] = [json.loads(line) for line in lines]
+    for _ in range(rng.choice([1, 1, 2, 3, 8])):
+        spots: list[tuple[Any, Any]] = []
+        places: list[Any] = [document]
+        while places:
+            place = places.pop()
+            keys = place.keys() if isinstance(place, dict) else range(len(place))
+            spots += [(place, key) for key in keys]
+            places += [place[key] for key in keys if isinstance(place[key], (dict, list))]
+        if not spots:
+            break
+        (place, key), (other, at) = rng.choice(spots), rng.choice(spots)
+        match rng.randrange(5):
+            case 0:
+                del place[key]
+            case 1:
+                place[key] = json.loads(json.dumps(other[at]))
+            case 2:
+                place[key] = [place[key]] * rng.choice([1, 2, 30])
+            case _:
+                place[key] = copy.deepcopy(rng.choice(ODD))
+    return b"\n".join(json.dumps(line).encode() for line in document)
+
+
 def mutate_inside(raw: bytes, rng: random.Random) -> bytes:
     """Return an archive with the content of one member mutated, so that its checksum fits."""
     if raw.startswith(b"\x1f\x8b"):
@@ -146,7 +180,8 @@ def mutate_inside(raw: bytes, rng: random.Random) -> bytes:
         for name in names:
             content = source.read(name)
             if name == chosen:
-                content = mutate_bytes(content, rng)
+                mutate = mutate_document if name.endswith(".json") else mutate_bytes
+                content = rng.choice([mutate, mutate_bytes])(content, rng)
                 if rng.random() < 0.1:
                     name = rng.choice(["labels.npy", "logits.npy", "x", "../x", "é.npy"])
             target.writestr(zipfile.ZipInfo(name), content)
@@ -560,12 +595,21 @@ MAKERS: Mapping[str, Callable[[random.Random], bytes]] = {
 """Functions that make a well-formed but unusual file of each format."""
 
 
+DOCUMENTS = (
+    *("lm-eval", "inspect", "helm", "helm-stats", "chat"),
+    *("coco", "coco-boxes", "coco-truth"),
+)
+"""Seeds that are JSON, or lines of it, with a structure that the readers look into."""
+
+
 def mutated(name: str, seed: bytes, rng: random.Random) -> bytes:
     """Return one file: the seed with its bytes or its content mutated, or a new unusual one."""
     draw = rng.random()
     if draw < 0.4 and name in MAKERS:
         made = MAKERS[name](rng)
         return mutate_bytes(made, rng) if rng.random() < 0.2 else made
-    if draw < 0.6 and name in ("npz", "pt", "xlsx", "csv.gz"):
+    if draw < 0.6 and name in ("npz", "pt", "xlsx", "csv.gz", "inspect-eval"):
         return mutate_inside(seed, rng)
+    if draw < 0.7 and name in DOCUMENTS:
+        return mutate_document(seed, rng)
     return mutate_bytes(seed, rng)

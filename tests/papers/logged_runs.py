@@ -73,8 +73,7 @@ EXPERIMENT = Experiment(
     tasks=tasks,
     run=run,
     claims=claims,
-    tables=lambda _: [Table("title", ("a|b", "c"), (("<i>", "2"),), "a note")],
-    charts=lambda _: (),
+    tables=(lambda _: Table("title", ("a|b", "c"), (("<i>", "2"),), "a note"),),
     finding=lambda _: "",
 )
 

@@ -32,7 +32,7 @@ def table(problem, *, focal, others):
 
 
 def lines_of(rows, *, is_full):
-    found = claims(Rows(tuple(rows)), is_full=is_full)
+    found = claims(Rows(tuple(rows), "full" if is_full else "reduced"))
     return {line.claim: line for line in at_size(found, is_full=is_full)}
 
 

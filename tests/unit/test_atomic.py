@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from focalibrate import _atomic as atomic
 from focalibrate._atomic import (
     atomic_path,
     claim_folder,
     finish_folder,
     json_text,
-    lock,
-    replaced_folder,
 )
-from focalibrate._atomic import file as atomic
 
 
 def test_the_file_appears_whole_at_the_end(tmp_path):
@@ -145,14 +143,14 @@ def test_what_a_killed_run_left_is_removed(tmp_path):
     young = tmp_path / ".out.0123456789ad.csv"
     young.write_text("being made")
     descriptor = os.open(held, os.O_RDWR)
-    assert lock.try_lock(descriptor)
+    assert atomic.try_lock(descriptor)
     with atomic_path(tmp_path / "out.csv") as path:
         path.write_text("whole")
     os.close(descriptor)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([held.name, young.name, "out.csv"])
 
 
-@pytest.mark.skipif(lock.fcntl is None, reason="without locks a file is left for a minute")
+@pytest.mark.skipif(atomic.fcntl is None, reason="without locks a file is left for a minute")
 def test_what_a_run_killed_a_moment_ago_left_is_removed(tmp_path):
     left = tmp_path / ".out.0123456789ab.csv"
     left.write_text("half")
@@ -163,7 +161,7 @@ def test_what_a_run_killed_a_moment_ago_left_is_removed(tmp_path):
 
 
 def test_without_locks_the_file_is_not_held_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(lock, "fcntl", None)
+    monkeypatch.setattr(atomic, "fcntl", None)
     opened = []
     real = os.open
     monkeypatch.setattr(os, "open", lambda *a, **k: opened.append(real(*a, **k)) or opened[-1])
@@ -281,10 +279,10 @@ def test_a_writable_folder_in_an_unwritable_parent(tmp_path, monkeypatch):
 def test_a_folder_is_replaced_whole(tmp_path):
     out = tmp_path / "figures"
     for round_ in ("a", "b"):
-        with replaced_folder(out) as folder:
+        with finish_folder(out, [path.name for path in out.glob("*")]) as folder:
             (folder / round_).touch()
         assert [p.name for p in out.iterdir()] == [round_]
-    with pytest.raises(ValueError, match="no"), replaced_folder(out) as folder:
+    with pytest.raises(ValueError, match="no"), finish_folder(out, ["b"]) as folder:
         raise ValueError("no")
     assert [p.name for p in tmp_path.iterdir()] == ["figures"]
     assert [p.name for p in out.iterdir()] == ["b"]

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import math
+import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -456,6 +458,7 @@ class Rows:
     """The rows of an experiment, selected by the settings of their runs."""
 
     rows: tuple[Row, ...]
+    scale: Scale = "full"
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -478,7 +481,7 @@ class Rows:
 
     def of(self, **settings: Any) -> "Rows":
         """Return the rows of the runs that have these settings."""
-        return Rows(tuple(row for row in self.rows if row.task.has(settings)))
+        return Rows(tuple(r for r in self.rows if r.task.has(settings)), self.scale)
 
     def each(self, *names: str) -> list[Any]:
         """Return the different values of a setting in the order of the runs; tuples of several."""
@@ -521,8 +524,8 @@ class Table:
     """A table of the page, ready to show."""
 
     title: str
-    head: tuple[str, ...]
-    body: tuple[tuple[str, ...], ...]
+    head: Sequence[str]
+    body: Sequence[Sequence[str]]
     note: str = ""
 
 
@@ -559,12 +562,21 @@ def drawn(
         yield metric, float(f"{value:.6g}"), float(f"{at:.9g}")
 
 
+SHARED = {
+    "SMALLEST": "Generated examples on a line and a network of 16 hidden units for every data "
+    "set: this only tests that the experiment runs; nothing can be concluded.",
+    "HALVES_NOTE": "The validation set is small, so the temperature is fitted on a random half of "
+    "the test rows (always the same) and evaluated on the other half, and vice versa; numbers "
+    "after T are the mean of both. Numbers before T are computed on all test rows.",
+}
+"""Sentences that texts of several experiments name in braces."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A figure or table of a paper that is reproduced.
+    """A figure or table of a paper that is reproduced: a module, and its texts in a .toml file.
 
-    `tasks` and `run` are functions of a module, so that worker processes find them by the
-    experiment's name.
+    Worker processes find its functions by the experiment's name.
     """
 
     name: str
@@ -579,22 +591,39 @@ class Experiment:
     """what is done, in a few sentences, in Markdown without headings"""
     smaller: Mapping[Scale, str]
     """what is smaller than in the paper and what therefore cannot be concluded, where anything"""
+    coverage: Mapping[Scale, Sequence[Sequence[str]]] = field(default_factory=dict)
+    """an aspect of the paper's runs, such as its data, what it is in the paper, and what here"""
+    changed_rules: str = ""
+    """which rules were changed after the results were seen, and why"""
     tasks: Callable[[Scale], Sequence[Task]]
     run: Callable[[Task, Folders], Numbers]
     claims: Callable[[Any], Iterable[ClaimResult]]
     """what follows from the rows, judged as if the run were as large as the paper's"""
-    charts: Callable[[Any], Iterable[Chart]]
     finding: Callable[[Any], str]
     """the main result in one sentence"""
-    tables: Callable[[Any], Iterable[Table]] = lambda _: ()
-    look: Callable[[Rows, Scale], Any] | None = None
-    """turns the rows into what the four functions above take; None for the rows themselves"""
+    tables: Sequence[Callable[[Any], Table | Iterable[Table]]] = ()
+    charts: Sequence[Callable[[Any], Chart | Iterable[Chart]]] = ()
+    look: Callable[[Rows], Any] | None = None
+    """turns the rows into what the functions above take; None for the rows themselves"""
     network: Callable[[Task], Recipe | None] | None = None
     """recipe of the trained network that a task measures; None for a task without one"""
-    coverage: Mapping[Scale, tuple[tuple[str, str, str], ...]] = field(default_factory=dict)
-    """an aspect of the paper's runs, such as its data, what it is in the paper, and what here"""
-    changed_rules: str = ""
-    """which rules were changed after the results were seen, and why"""
+
+    @classmethod
+    def of(cls, module: str, **parts: Any) -> "Experiment":
+        """Return the experiment of a module: its functions, `parts`, and the texts beside it."""
+        own = vars(sys.modules[module])
+        texts = tomllib.loads(Path(own["__file__"]).with_suffix(".toml").read_text("utf-8"))
+        covered = texts.pop("coverage", ())
+        coverage = dict.fromkeys(texts.pop("covered_scales", ()), covered)
+        smaller = {"smallest": SHARED["SMALLEST"]} | texts.pop("smaller", {})
+        return cls(
+            name=own["NAME"],
+            smaller={scale: text.format(**SHARED) for scale, text in smaller.items()},
+            coverage=coverage,
+            **{name: text.format(**SHARED) for name, text in texts.items()},
+            **{name: own[name] for name in ("tasks", "run", "claims", "finding")},
+            **parts,
+        )
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -615,13 +644,20 @@ class Experiment:
 
     def conclude(self, rows: Rows, scale: Scale) -> Conclusion:
         """Return what follows from the rows of a run at this scale."""
-        found = rows if self.look is None else self.look(rows, scale)
+        rows = Rows(rows.rows, scale)
+        found = rows if self.look is None else self.look(rows)
         return Conclusion(
             at_size(self.claims(found), is_full=self.is_full(scale)),
-            tuple(self.tables(found)),
-            tuple(self.charts(found)),
+            _each(self.tables, found),
+            _each(self.charts, found),
             self.finding(found),
         )
+
+
+def _each(makers: Sequence[Callable[[Any], Any]], found: Any) -> tuple[Any, ...]:
+    """Return what all makers make, some one and some several."""
+    made = (make(found) for make in makers)
+    return tuple(x for one in made for x in ([one] if isinstance(one, (Table, Chart)) else one))
 
 
 EXPERIMENTS: dict[str, str] = {

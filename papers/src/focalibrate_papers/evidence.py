@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from focalibrate._atomic import atomic_path, replaced_folder
+from focalibrate._atomic import atomic_path, finish_folder
 from focalibrate.engines import Backend, LocalProcesses, commit, versions
 from focalibrate_papers.charts import chart_picture
 from focalibrate_papers.datasets import VARIABLE
@@ -397,7 +397,7 @@ def canonical_command(name: str, scale: Scale) -> str:
 
 def _replace_figures(folder: Path, figures: dict[str, bytes]) -> None:
     """Replace all figures at once, so that none of an older run is left."""
-    with replaced_folder(folder) as beside:
+    with finish_folder(folder, [path.name for path in folder.glob("*")]) as beside:
         for name, picture in figures.items():
             (beside / f"{name}.webp").write_bytes(picture)
 

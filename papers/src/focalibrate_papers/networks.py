@@ -237,10 +237,6 @@ UNPUBLISHED: tuple[Problem, ...] = ("fashion_mnist",)
 TOO_FEW: tuple[Problem, ...] = ("20newsgroups",)
 """Trained on a quarter of the texts, these have a far higher error rate than paper 002's network:
 their numbers are shown at reduced scale, and nothing is concluded from them."""
-SMALLEST = (
-    "Generated examples on a line and a network of 16 hidden units for every data set: this only "
-    "tests that the experiment runs; nothing can be concluded."
-)
 
 
 def pool_tasks(
@@ -291,11 +287,6 @@ def paired(rows: Rows, loss: str, against: str, metric: str) -> dict[int, float]
 
 SPLIT_SEED = 0
 """Random seed of the halves, the same for all networks of a problem."""
-HALVES_NOTE = (
-    "The validation set is small, so the temperature is fitted on a random half of the test rows "
-    "(always the same) and evaluated on the other half, and vice versa; numbers after T are the "
-    "mean of both. Numbers before T are computed on all test rows."
-)
 
 
 def halves(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -17,22 +17,9 @@ from focalibrate.io import as_logits, read_predictions
 from focalibrate.metrics import METRICS
 from focalibrate.metrics.registry import MetricName
 from focalibrate.theory import focal_minimiser
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import VARIABLE
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    mean_interval,
-    number_result,
-    side_result,
-)
 from focalibrate_papers.networks import halves, quiet
 from focalibrate_papers.scorecard import Scorecard, scorecard
 
@@ -282,18 +269,18 @@ def _by_ece(one: LogitSet) -> Iterator[tuple[str, float]]:
 SHOWN = ("raw", "Ψ", "TS_NLL", "TS_ECE", FINE, "FTS_NLL", "FTS")
 
 
-def number(rows: Rows, name: str, metric: str) -> float:
+def number(rows: lab.Rows, name: str, metric: str) -> float:
     """Return a number of the set `name`; nan if it was not measured."""
     found = rows.values(metric, set=name)
     return float(found[0]) if found.size else float("nan")
 
 
-def interval(rows: Rows, name: str, metric: str) -> Interval:
+def interval(rows: lab.Rows, name: str, metric: str) -> lab.Interval:
     """Return a number of the set `name` with its bootstrap interval."""
-    return Interval(*(number(rows, name, f"{metric}{end}") for end in ("", " low", " high")))
+    return lab.Interval(*(number(rows, name, f"{metric}{end}") for end in ("", " low", " high")))
 
 
-def counts(rows: Rows) -> Table:
+def counts(rows: lab.Rows) -> lab.Table:
     """Return in how many sets each method differs significantly from another."""
     body = []
     for method, other in PAIRS:
@@ -304,14 +291,14 @@ def counts(rows: Rows) -> Table:
             lower, higher = sum(gap.high < 0 for gap in gaps), sum(gap.low > 0 for gap in gaps)
             counted = map(str, (lower, len(gaps) - lower - higher, higher))
             body.append((method, other, shown, *counted))
-    return Table(
+    return lab.Table(
         "In how many sets a method is significantly lower or higher (paired 95 % interval)",
         ("method", "against", "metric", "lower", "no significant difference", "higher"),
         tuple(body),
     )
 
 
-def every_method(rows: Rows) -> Table:
+def every_method(rows: lab.Rows) -> lab.Table:
     """Return the errors of every set and method."""
     body = []
     for name in rows.each("set"):
@@ -325,7 +312,7 @@ def every_method(rows: Rows) -> Table:
             wrong = f"{100 * number(rows, name, f'{method} error'):.2f}"
             fitted = f"{method}{_fitted(rows, name, method)}"
             body.append((name if i == 0 else "", fitted, *errors, nll, wrong))
-    return Table(
+    return lab.Table(
         "Every set and method",
         ("set", "method", "ECE %", "AdaECE %", "NLL", "error %"),
         tuple(body),
@@ -333,19 +320,19 @@ def every_method(rows: Rows) -> Table:
     )
 
 
-def _bracket(found: Interval, digits: int) -> str:
+def _bracket(found: lab.Interval, digits: int) -> str:
     values = (found.estimate, found.low, found.high)
     return "{} [{}, {}]".format(*(f"{x:.{digits}f}" for x in values))
 
 
-def _fitted(rows: Rows, name: str, method: str) -> str:
+def _fitted(rows: lab.Rows, name: str, method: str) -> str:
     """Return the parameters of a method as short text."""
     values = {letter: rows.values(f"{method} {letter}", set=name) for letter in ("γ", "T")}
     found = [f"{letter}={value[0]:.4g}" for letter, value in values.items() if value.size]
     return f" ({', '.join(found)})" if found else ""
 
 
-def chart(rows: Rows) -> Chart:
+def chart(rows: lab.Rows) -> Chart:
     """Return AdaECE per set, and the effect of the second parameter."""
     methods = [(f"{m} adaptive_ece", m) for m in ("raw", "TS_NLL", "FTS")]
     fits = [(f"FTS less {FINE} adaptive_ece", "")]
@@ -365,7 +352,7 @@ def chart(rows: Rows) -> Chart:
 
 
 def _panel(
-    rows: Rows, title: str, unit: str, drawn: Sequence[tuple[str, str]], *, factor: float
+    rows: lab.Rows, title: str, unit: str, drawn: Sequence[tuple[str, str]], *, factor: float
 ) -> Panel:
     names, series = rows.each("set"), []
     for metric, label in drawn:
@@ -396,12 +383,12 @@ INFERRED = (
 )
 
 
-def claims(rows: Rows) -> tuple[ClaimResult, ...]:
+def claims(rows: lab.Rows) -> tuple[lab.ClaimResult, ...]:
     """Compare with paper 002's row, and judge what 003 and 000 say."""
     return (*_digits(rows), *_second_parameter(rows), _psi(rows))
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     equal = sum(
         abs(round(number(rows, _focal(rows), metric) * (100 if unit else 1), 2) - value) < 1e-9
@@ -413,16 +400,16 @@ def finding(rows: Rows) -> str:
     )
 
 
-def _focal(rows: Rows) -> str:
+def _focal(rows: lab.Rows) -> str:
     """Return the set whose training exponent is known."""
     return str(next(name for name, gamma in rows.each("set", "gamma") if gamma is not None))
 
 
-def _digits(rows: Rows) -> Iterator[ClaimResult]:
+def _digits(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     for what, table, metric, value, unit in PAPER_VALUES:
         ours = number(rows, _focal(rows), metric) * (100 if unit else 1)
-        yield number_result(
-            Interval.exact(round(ours, 2)),
+        yield lab.number_result(
+            lab.Interval.exact(round(ours, 2)),
             value,
             tolerance=1e-9,
             claim=f"ResNet-50, CIFAR-10, sample-wise exponents 5, 3: {what}",
@@ -435,13 +422,13 @@ def _digits(rows: Rows) -> Iterator[ClaimResult]:
         )
 
 
-def _second_parameter(rows: Rows) -> Iterator[ClaimResult]:
+def _second_parameter(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     note = (
         "Nine of the sixteen sets are from CIFAR-10, so these are fewer than sixteen independent "
         "trials."
     )
-    yield side_result(
-        mean_interval(_over_sets(rows, f"FTS less {FINE} adaptive_ece")).times(100),
+    yield lab.side_result(
+        lab.mean_interval(_over_sets(rows, f"FTS less {FINE} adaptive_ece")).times(100),
         claim="FTS has a lower AdaECE than TS on published networks",
         what="mean difference over the sets, both fitted by AdaECE on 003's grid",
         paper_value="003, Sec. 5.2 and Table 1: lower ECE than TS for every training loss; these "
@@ -450,8 +437,8 @@ def _second_parameter(rows: Rows) -> Iterator[ClaimResult]:
         is_papers=False,
         note=note,
     )
-    yield side_result(
-        mean_interval(_over_sets(rows, "FTS_NLL less TS_NLL nll")),
+    yield lab.side_result(
+        lab.mean_interval(_over_sets(rows, "FTS_NLL less TS_NLL nll")),
         claim="FTS has about the same log loss as TS on published networks",
         what="mean difference over the sets, both fitted by log loss",
         paper_value='003, Sec. 6: "log-loss being approximately the same"; these are not its '
@@ -463,12 +450,12 @@ def _second_parameter(rows: Rows) -> Iterator[ClaimResult]:
     )
 
 
-def _over_sets(rows: Rows, metric: str) -> list[float]:
+def _over_sets(rows: lab.Rows, metric: str) -> list[float]:
     return [number(rows, name, metric) for name in rows.each("set")]
 
 
-def _psi(rows: Rows) -> ClaimResult:
-    return side_result(
+def _psi(rows: lab.Rows) -> lab.ClaimResult:
+    return lab.side_result(
         interval(rows, _focal(rows), "Ψ less raw adaptive_ece").times(100),
         claim="Ψ raises the calibration error of a large network trained on CIFAR-10",
         what="AdaECE with Ψ − without, paired bootstrap over the rows",
@@ -494,19 +481,19 @@ of at least 0.2, as for nearly all rows, and 5 below.
 """
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one task per set of logits."""
     if scale == "smallest":
         common = {"sha256": "", "n": 600, "resamples": 40}
         made: dict[str, float | None] = {"generated_overconfident": None, "generated_focal": 3.0}
-        return [Task.of(NAME, set=name, gamma=gamma, **common) for name, gamma in made.items()]
+        return [lab.Task.of(NAME, set=name, gamma=gamma, **common) for name, gamma in made.items()]
     return [
-        Task.of(NAME, set=name, sha256=sha256, gamma=TRAINED_GAMMA.get(name), resamples=1000)
+        lab.Task.of(NAME, set=name, sha256=sha256, gamma=TRAINED_GAMMA.get(name), resamples=1000)
         for name, sha256 in SETS.items()
     ]
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Measure every method on one set."""
     options = {"gamma": task["gamma"], "n_resamples": task["resamples"]}
     if not task["sha256"]:
@@ -521,34 +508,4 @@ def run(task: Task, folders: Folders) -> Numbers:
     return measure(one, **options)
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E13",
-    source="Outputs published by others; papers 000 (Fig 4), 002 (Tables 1–3, 10–13), 003 "
-    "(Table 1)",
-    ground="published outputs",
-    title="TS, FTS and Ψ on real, published logits",
-    protocol=(
-        "Sixteen sets of outputs of networks trained by others, with 2 to 100 classes. Each "
-        "method is fitted on one part and evaluated on another: the authors' validation and test "
-        "parts if there are any, else two random halves. One network has the numbers of a row of "
-        "paper 002, which is compared to the last digit. These sets had been evaluated by the "
-        "same fits before the rules below were written, except for temperature scaling on paper "
-        "003's grid."
-    ),
-    smaller={
-        "smallest": "Two generated sets instead of sixteen published ones: nothing can be "
-        "concluded.",
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [counts(rows), every_method(rows)],
-    charts=lambda rows: [chart(rows)],
-    finding=finding,
-    changed_rules=(
-        "Rules changed after the results were seen: what papers 000 and 003 say about their own "
-        'networks is, for these networks, a question of our own, or at most "same direction"; a '
-        "claim can be undecided."
-    ),
-)
+EXPERIMENT = lab.Experiment.of(__name__, tables=(counts, every_method), charts=(chart,))

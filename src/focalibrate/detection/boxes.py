@@ -20,6 +20,8 @@ MAX_BYTES = 2 << 30
 MAX_CLASSES = 100_000
 RELATIVE = 2.0
 """Boxes that reach further are in pixels."""
+QUOTED = r"'[^'\n]*'|\"[^\"\n]*\""
+"""Text in quotation marks in a line of YAML."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
 
@@ -75,12 +77,13 @@ def read_truth(path: str | Path) -> Boxes:
         _list(document.get(name, []), path, name)
         for name in ("images", "categories", "annotations")
     )
-    by_id = {_id(image, path, "images"): image for image in images}
+    by_id = _by_id(images, path, "images")
     if all(isinstance(key, int) for key in by_id):
         by_id = dict(sorted(by_id.items()))  # as pycocotools does: the order of equal scores
     image_names = {key: _image_name(image) for key, image in by_id.items()}
     category_names = {
-        _id(entry, path, "categories"): str(entry.get("name", entry["id"])) for entry in categories
+        key: str(entry.get("name", key))
+        for key, entry in _by_id(categories, path, "categories").items()
     }
     return Boxes(
         _positions(rows, "image_id", _order(image_names), path),
@@ -88,7 +91,7 @@ def read_truth(path: str | Path) -> Boxes:
         _boxes(rows, path),
         image_names,
         category_names,
-        is_crowd=np.array([bool(row.get("iscrowd", 0)) for row in rows], dtype=bool),
+        is_crowd=_crowds(rows, path),
         sizes=_sizes([(image.get("width"), image.get("height")) for image in by_id.values()]),
     )
 
@@ -171,12 +174,10 @@ def _is_number(name: Any) -> bool:
 
 
 def _finite(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     try:
-        found = float(value) if is_number else math.nan
+        return float(value) if type(value) in (int, float) and math.isfinite(value) else None
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
 
 
 def _order(names: Mapping[Any, str]) -> dict[Any, int]:
@@ -207,16 +208,23 @@ def _read_yolo(folder: Path, truth: Boxes | None) -> tuple[Boxes, Floats]:
             )
         images = {**truth.images, **{name: name for name in others}}  # without objects
     image_at = {name: k for k, name in enumerate(images.values())}
+    seen: dict[str, Path] = {}
     image, category, box, score = [], [], [], []
     for file in files:
-        for n, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        if seen.setdefault(file.stem, file) != file:
+            raise ValueError(
+                f"{seen[file.stem].relative_to(folder)} and {file.relative_to(folder)} are labels "
+                "of two images of one name. Name one of their folders, not the one above both."
+            )
+        for n, line in enumerate(_text(file).splitlines(), start=1):
             if not line.strip():
                 continue
             found = _label(line, has_score=truth is not None)
             if found is None:
                 columns = "class cx cy w h" + ("" if truth is None else " score")
                 raise ValueError(
-                    f"{file.name}, line {n}: a label must be `{columns}`, found {line[:60]!r}."
+                    f"{file.name}, line {n}: a label must be `{columns}`, relative to the image, "
+                    f"found {line[:60]!r}."
                 )
             image.append(image_at[file.stem])
             category.append(found[0])
@@ -254,7 +262,7 @@ def _label(line: str, *, has_score: bool) -> tuple[int, tuple[float, ...], float
         return None
     score = numbers.pop() if has_score else math.nan
     k, *rest = numbers
-    if k != int(k) or not 0 <= k < MAX_CLASSES or len(rest) % 2:
+    if k != int(k) or not 0 <= k < MAX_CLASSES or len(rest) % 2 or max(rest) > RELATIVE:
         return None
     if len(rest) == 4:
         cx, cy, w, h = rest
@@ -302,11 +310,11 @@ def _yolo_names(folder: Path, least: int) -> tuple[str, ...]:
     """Return the names in data.yaml or classes.txt, in this folder or one above it."""
     for place in (folder, folder.parent, folder.parent.parent):
         if (place / "classes.txt").is_file():
-            lines = (place / "classes.txt").read_text(encoding="utf-8").splitlines()
+            lines = _text(place / "classes.txt").splitlines()
             return tuple(line.strip() for line in lines if line.strip())
         for name in ("data.yaml", "data.yml"):
             if (place / name).is_file():
-                found = _names_of_yaml((place / name).read_text(encoding="utf-8"))
+                found = _names_of_yaml(_text(place / name))
                 if len(found) >= least:
                     return found
     return tuple(str(k) for k in range(least))
@@ -314,23 +322,26 @@ def _yolo_names(folder: Path, least: int) -> tuple[str, ...]:
 
 def _names_of_yaml(text: str) -> tuple[str, ...]:
     """Return the value of `names`: a list in brackets, a list of dashes, or a map of numbers."""
-    lines = text.splitlines()
-    for at, line in enumerate(lines):
-        if not line.startswith("names:"):
-            continue
-        rest = line.removeprefix("names:").strip()
-        if rest.startswith(("[", "{")):  # perhaps over several lines
-            inner = re.split(r"[\]}]", " ".join([rest, *lines[at + 1 :]]))[0].strip("[{ ")
-            cells = [cell.split(":")[-1].strip().strip("'\"") for cell in inner.split(",")]
-            return tuple(cell for cell in cells if cell)
-        found = []
-        for entry in lines[at + 1 :]:
-            if entry.strip() and not entry.startswith((" ", "-", "\t")):
-                break
-            if entry.strip():
-                found.append(entry.strip().lstrip("- ").split(": ")[-1].strip().strip("'\""))
-        return tuple(found)
-    return ()
+    _, _, rest = f"\n{text}".partition("\nnames:")
+    inline = re.match(rf"\s*[\[{{](?:{QUOTED}|[^\]}}])*", rest)  # perhaps over several lines
+    if inline:
+        cell = rf"[\[{{,]\s*(?:\d+\s*:\s*)?({QUOTED}|[^,\[\]{{}}]*[^,\[\]{{}}\s])"
+        return tuple(name.strip("'\"") for name in re.findall(cell, inline[0]))
+    names = []
+    for line in rest.splitlines()[1:]:
+        if line.strip() and not line.startswith((" ", "-", "\t", "#")):
+            break
+        found = re.fullmatch(rf"\s*(?:-|\w+\s*:)\s+({QUOTED}|.*?)\s*(?:\s#.*)?", line)
+        if found:
+            names.append(found[1].strip("'\""))
+    return tuple(names)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name}: this is no text in UTF-8 ({error}).") from error
 
 
 def _json(path: Path) -> Any:
@@ -360,6 +371,27 @@ def _id(entry: dict[str, Any], path: Path, name: str) -> Any:
     return entry["id"]
 
 
+def _by_id(rows: list[dict[str, Any]], path: Path, name: str) -> dict[Any, dict[str, Any]]:
+    found: dict[Any, dict[str, Any]] = {}
+    for row in rows:
+        if found.setdefault(_id(row, path, name), row) != row:
+            raise ValueError(
+                f"{path.name}: two entries of `{name}` have the `id` {row['id']!r}. Number them "
+                "anew: nothing says which of them is meant."
+            )
+    return found
+
+
+def _crowds(rows: list[dict[str, Any]], path: Path) -> NDArray[np.bool_]:
+    given = [row.get("iscrowd") for row in rows]
+    for k, value in enumerate(given):
+        if value not in (None, 0, 1):
+            raise ValueError(
+                f"{path.name}, entry {k}: `iscrowd` must be 0 or 1, found {str(value)[:40]!r}."
+            )
+    return np.array([bool(value) for value in given], dtype=bool)
+
+
 def _image_name(image: dict[str, Any]) -> str:
     name = str(image.get("file_name", image["id"]))
     return Path(name).stem if name.lower().endswith(IMAGE_SUFFIXES) else name
@@ -382,17 +414,17 @@ def _positions(
 
 
 def _boxes(rows: list[dict[str, Any]], path: Path) -> Floats:
-    found = np.empty((len(rows), 4))
+    found = []
     for k, row in enumerate(rows):
         box = row.get("bbox")
-        cells = box if isinstance(box, list) and len(box) == 4 else [None]
-        if not all(_finite(x) is not None for x in cells):
+        cells = [*map(_finite, box)] if isinstance(box, list) and len(box) == 4 else [None]
+        if None in cells:
             raise ValueError(
                 f"{path.name}, entry {k}: `bbox` must be [left, top, width, height], found "
                 f"{str(box)[:60]}."
             )
-        found[k] = box
-    return found
+        found.append(cells)
+    return np.array(found, dtype=np.float64).reshape(-1, 4)
 
 
 def _score(value: Any, path: Path, k: int) -> float:

@@ -1,7 +1,8 @@
 """Which detections are right: boxes matched to the truth as COCO's evaluation does."""
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,7 @@ def match(
             continue
         objects = truth_order[a:b]
         overlaps = _iou(detections.box[rows], truth.box[objects], crowd[objects])
-        taken = np.asarray(_taken(overlaps, crowd[objects], iou))
+        taken = _taken(overlaps, crowd[objects], iou)
         hit = taken >= 0
         on_crowd = hit & crowd[objects][np.maximum(taken, 0)]
         correct[rows], ignored[rows] = hit & ~on_crowd, on_crowd
@@ -140,27 +141,23 @@ def _groups(sorted_cells: NDArray[np.int64]) -> list[tuple[int, int]]:
     return [(a, b) for a, b in pairwise(edges) if b > a]
 
 
-def _taken(overlaps: Floats, crowd: NDArray[np.bool_], least: float) -> list[int]:
-    """Return the object that each detection takes, -1 for none; detections by falling score."""
-    free = np.ones(len(crowd), dtype=bool)
-    plain = ~crowd
-    found = []
-    for row in overlaps:
-        at = _best(row, free & plain, least)
-        if at < 0:
-            at = _best(row, crowd, least)
-        else:
-            free[at] = False
-        found.append(at)
+def _taken(overlaps: Floats, crowd: NDArray[np.bool_], least: float) -> NDArray[np.intp]:
+    """Return the object that each detection takes, -1 for none; detections by falling score.
+
+    As in COCO's loop a crowd is taken where nothing else is free, and of equal overlaps the last.
+    """
+    found = np.full(len(overlaps), -1, dtype=np.intp)
+    taken: set[int] = set()
+    near = np.nonzero(overlaps >= min(least, 1.0 - 1e-10))
+    pairs = zip(*(x.tolist() for x in (*near, ~crowd[near[1]], overlaps[near])), strict=True)
+    for detection, group in groupby(pairs, key=itemgetter(0)):
+        free = [(plain, overlap, at) for _, at, plain, overlap in group if at not in taken]
+        if free:
+            plain, _, at = max(free)
+            found[detection] = at
+            if plain:
+                taken.add(at)
     return found
-
-
-def _best(row: Floats, allowed: NDArray[np.bool_], least: float) -> int:
-    """Return the last of the allowed objects of highest overlap, as COCO's loop does."""
-    fit = np.flatnonzero(allowed & (row >= min(least, 1.0 - 1e-10)))
-    if not len(fit):
-        return -1
-    return int(fit[row[fit] == row[fit].max()][-1])
 
 
 def _iou(boxes: Floats, others: Floats, crowd: NDArray[np.bool_]) -> Floats:

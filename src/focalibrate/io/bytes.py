@@ -174,11 +174,10 @@ def compressed_output(path: Path, inside: str) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def text_file(path: Path) -> Iterator[IO[str]]:
-    """Open a text file to write, compressed as its suffix says."""
-    own = path.with_suffix("") if path.suffix.lower() in MAGIC.values() else path
+def text_file(path: Path, suffix: str) -> Iterator[IO[str]]:
+    """Open a text file of a format to write, compressed as the last suffix of its name says."""
     with (
-        compressed_output(path, f"predictions{own.suffix.lower()}") as raw,
+        compressed_output(path, f"predictions{suffix}") as raw,
         io.TextIOWrapper(raw, encoding="utf-8", newline="") as text,
     ):
         yield text

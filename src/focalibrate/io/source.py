@@ -148,12 +148,12 @@ def find_parts(source: Paths, *, limit: int) -> tuple[Path, str, list[Part]]:
         path = name_of(source)
         name = str(path)
         check_one_split([part.path for part in parts], path=path)
-    suffixes = {suffix_of(part.path) for part in parts}
+    suffixes = Counter(sorted((suffix_of(part.path) for part in parts), reverse=True))
     if len(suffixes) > 1:
         raise file_error(
             path,
             f"holds files of different formats: {listing([p.path.name for p in parts])}. "
-            f"Give a pattern, such as '*{sorted(suffixes)[0]}'.",
+            f"Give a pattern, such as '*{suffixes.most_common(1)[0][0]}'.",
         )
     if name == "-":
         return path, "standard input", parts

@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from focalibrate._atomic import file as atomic
+from focalibrate import _atomic as atomic
 from focalibrate.io import read_predictions
 from focalibrate_papers.datasets import Split
 from focalibrate_papers.recipe import read_recipe

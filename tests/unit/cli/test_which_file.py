@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from focalibrate.cli import main
 
-PAGE = (Path(__file__).parents[3] / "docs" / "which-file.md").read_text(encoding="utf-8")
+WHOLE = (Path(__file__).parents[3] / "docs" / "which-file.md").read_text(encoding="utf-8")
+PAGE = WHOLE.split("## What we never do silently\n")[0]
 ROW = re.compile(
     r"^\| (?P<what>.+?) \| `(?P<code>.+?)` \| `(?P<command>.+?)` \| (?P<line>.+) \|$", re.M
 )

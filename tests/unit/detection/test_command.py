@@ -126,6 +126,22 @@ def test_shifted_categories_are_doubted(tmp_path: Path) -> None:
     assert any("20 detections lie on an object, but only 1" in note for note in read.notes)
 
 
+def test_corners_in_place_of_sizes_are_doubted(tmp_path: Path) -> None:
+    images = [{"id": k} for k in range(20)]
+    box = {"category_id": 1, "bbox": [40, 30, 10, 20]}
+    truth = {
+        "images": images,
+        "categories": [{"id": 1}],
+        "annotations": [box | {"image_id": k, "id": k} for k in range(20)],
+    }
+    corners = box | {"bbox": [40, 30, 50, 50]}
+    found = [corners | {"image_id": k, "score": k / 20} for k in range(20)]
+    for name, document in (("found", found), ("truth", truth)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    read = read_predictions(tmp_path / "found.json", truth=tmp_path / "truth.json")
+    assert any("20 detections would be right, but only 0 are" in note for note in read.notes)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not BIRDS.is_dir(), reason="needs the shared data")
 def test_the_focal_detector_on_other_images(tmp_path: Path) -> None:

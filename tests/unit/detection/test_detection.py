@@ -245,9 +245,41 @@ def test_names_of_classes_in_every_form_of_data_yaml(tmp_path):
         "names: {0: cat, 1: dog}",
         "names:\n- cat\n- dog\nroboflow:\n  x: y",
         "names:\n  0: cat\n  1: dog\n",
+        'names:  # of animals\n  0: cat  # a pet\n  1: "dog"\n',
     ):
         (tmp_path / "data.yaml").write_text(f"path: x\n{text}\n")
         assert list(read_truth(labels).categories.values()) == ["cat", "dog"], text
+    for text in ("names: ['big, cat', dog]", "names:\n- 'big, cat'\n- dog"):
+        (tmp_path / "data.yaml").write_text(text)
+        assert list(read_truth(labels).categories.values()) == ["big, cat", "dog"], text
+
+
+def test_label_files_that_cannot_be_meant_are_named(tmp_path):
+    for name, content, message in (
+        ("pixels", b"0 60 60 100 80\n", "relative to the image"),
+        ("bytes", b"\xff\xfe\0", r"frame\.txt: this is no text in UTF-8"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "frame.txt").write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            read_truth(tmp_path / name)
+    for camera in "ab":
+        (tmp_path / "two" / camera).mkdir(parents=True)
+        (tmp_path / "two" / camera / "frame.txt").write_text("0 .5 .5 .1 .1\n")
+    with pytest.raises(ValueError, match="two images of one name"):
+        read_truth(tmp_path / "two")
+
+
+def test_a_truth_whose_entries_cannot_be_meant_is_refused(tmp_path):
+    for change, message in (
+        (lambda t: t["annotations"][0].update(iscrowd="0"), "`iscrowd` must be 0 or 1, found '0'"),
+        (lambda t: t["images"].append({"id": 20, "file_name": "b.jpg"}), "have the `id` 20"),
+        (lambda t: t["categories"].append({"id": 1, "name": "b"}), "entries of `categories`"),
+    ):
+        truth, results = made_up(1)
+        change(truth)
+        with pytest.raises(ValueError, match=message):
+            written(tmp_path, truth, results)
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,20 @@ def test_the_line_of_a_log_that_cannot_be_read_is_named(
     assert "doc_id 5" in str(caught.value)
 
 
+def test_half_of_a_character_in_an_option_is_read(tmp_path: Path) -> None:
+    sample = lm_eval_sample(0, [-1.0, -2.0], ["\ud800", "b"], "1")
+    found = read_predictions(lines(tmp_path / "samples_toy.jsonl", [sample]))
+    assert found.scores.tolist() == [[-1.0, -2.0]]
+
+
+def test_the_folder_that_lm_eval_writes_asks_for_its_samples(tmp_path: Path) -> None:
+    sample = lm_eval_sample(0, [-1.0, -2.0], ["a", "b"], "1")
+    lines(tmp_path / "samples_toy.jsonl", [sample])
+    (tmp_path / "results_toy.json").write_text("{}")
+    with pytest.raises(PredictionFileError, match=r"such as '\*\.jsonl'"):
+        read_predictions(tmp_path)
+
+
 def test_generated_answers_are_refused_with_the_reason(tmp_path: Path) -> None:
     sample = {"doc_id": 0, "target": "3", "filtered_resps": [" 1. The"], "filter": "none"}
     with pytest.raises(PredictionFileError, match="generated answers, which have no scores"):
@@ -192,6 +206,35 @@ def test_a_letter_that_is_not_among_the_alternatives_makes_answers_events(tmp_pa
     np.testing.assert_allclose(found.scores[:, 1], [0.7, 0.6])
     assert found.labels is not None
     assert found.labels.tolist() == [1, 0]
+
+
+def test_letters_that_the_scorer_contradicts_are_not_read(tmp_path: Path) -> None:
+    """Inspect renames options that were shuffled, but not the letters in the tokens."""
+    sample = inspect_sample("q1", 1, "A", {"A": 0.6, "B": 0.3, "C": 0.1})
+    other = inspect_sample("q2", 1, "B", {"A": 0.1, "B": 0.8, "C": 0.1})
+    sample["scores"]["choice"]["value"] = "C"
+    (tmp_path / "log.json").write_text(json.dumps(inspect_log([sample, other])))
+    found = read_predictions(tmp_path / "log.json")
+    np.testing.assert_allclose(found.scores[:, 1], [0.6, 0.8])
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 1]
+
+
+def test_a_log_of_inspect_without_answers_is_named(tmp_path: Path) -> None:
+    header = inspect_log([]) | {"plan": {}}
+    del header["samples"]
+    (tmp_path / "log.json").write_text(json.dumps(header))
+    with pytest.raises(PredictionFileError, match="Inspect without scored answers"):
+        read_predictions(tmp_path / "log.json")
+    half = inspect_sample("q", 1, "A", {"A": 0.6, "B": 0.3}, value=0.5)
+    (tmp_path / "log.json").write_text(json.dumps(inspect_log([half])))
+    with pytest.raises(PredictionFileError, match="no answers: 1 answers without a confidence"):
+        read_predictions(tmp_path / "log.json")
+    with zipfile.ZipFile(tmp_path / "log.eval", "w") as archive:
+        for epoch in (1, 2):
+            archive.writestr(f"samples/q_epoch_{epoch}.json", json.dumps(half))
+    with pytest.raises(PredictionFileError, match=r"no header\.json names its evaluation"):
+        read_predictions(tmp_path / "log.eval")
 
 
 def test_a_stated_confidence_is_read_from_the_metadata_of_the_score(tmp_path: Path) -> None:
@@ -253,6 +296,29 @@ def test_responses_with_logprobs_and_the_output_of_a_batch_give_the_same_events(
         assert found.labels.tolist() == [1, 0]
 
 
+def test_the_choices_of_one_response_are_answers_to_one_question(tmp_path: Path) -> None:
+    three = [chat(letter, p)["choices"][0] for letter, p in (("B", 0.9), ("A", 0.6), ("B", 0.7))]
+    records = [{"id": "q1", "label": "B", "choices": three}, chat("C", 0.5) | {"label": "A"}]
+    path = lines(tmp_path / "n.jsonl", records)
+    found = read_predictions(path)
+    np.testing.assert_allclose(found.scores[:, 1], [0.9, 0.6, 0.7, 0.5])
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 0, 1, 0]
+    assert found.cluster is not None
+    assert found.cluster.tolist() == ["q1", "q1", "q1", "1"]
+    applied(path, tmp_path / "out.jsonl")
+    written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    made = [choice["calibrated_confidence"] for choice in written[0]["choices"]]
+    np.testing.assert_allclose(made, 1 / (1 + np.sqrt(1 / np.array([0.9, 0.6, 0.7]) - 1)))
+    assert written[1]["calibrated_confidence"] == pytest.approx(0.5)
+
+
+def test_an_answer_among_other_words_is_warned_of(tmp_path: Path) -> None:
+    records = [chat("It is B", 0.9) | {"label": "B"}, chat("B", 0.6) | {"label": "B"}]
+    found = read_predictions(lines(tmp_path / "words.jsonl", records))
+    assert any("1 answers hold the right one among other words" in note for note in found.notes)
+
+
 def test_responses_without_truth_or_logprobs_are_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(PredictionFileError, match="not the right answers"):
         read_predictions(lines(tmp_path / "a.jsonl", [chat("B", 0.9)]))
@@ -280,6 +346,21 @@ def test_one_request_per_option_of_helm_gives_scores_of_options(tmp_path: Path) 
     assert found.scores.tolist() == [[-2.0, -1.0]]
     assert found.labels is not None
     assert found.labels.tolist() == [1]
+
+
+def test_a_request_of_helm_without_a_right_answer_is_left_out(tmp_path: Path) -> None:
+    states = [
+        {
+            "instance": {"id": f"id{k}", "references": [{"output": "yes", "tags": tags}]},
+            "result": {"completions": [{"text": "yes", "logprob": -0.1}]},
+        }
+        for k, tags in enumerate([["correct"], []])
+    ]
+    document = {"adapter_spec": {}, "request_states": states}
+    (tmp_path / "scenario_state.json").write_text(json.dumps(document))
+    found = read_predictions(tmp_path / "scenario_state.json")
+    assert found.n_rows == 1
+    assert any("1 requests without a right answer" in note for note in found.notes)
 
 
 def evaluated(path: Path) -> Any:

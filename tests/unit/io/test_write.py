@@ -1,5 +1,7 @@
 import errno
+import gzip
 import importlib
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -261,6 +263,24 @@ def test_a_disk_that_is_really_full(tmp_path, val, probs, suffix, monkeypatch):
     ):
         write_probs(out / f"out{suffix}", [probs], like=val)
     assert not list(out.iterdir())
+
+
+def test_a_compressed_table_is_written_as_one_that_is_not(tmp_path):
+    """The name of the temporary file does not say the format of a compressed one."""
+    for suffix in (".csv", ".tsv"):
+        path = tmp_path / f"val{suffix}"
+        mark = {".csv": ",", ".tsv": "\t"}[suffix]
+        path.write_text(mark.join(["p_cat", "p_dog", "label"]) + f"\n.25{mark}.75{mark}dog\n")
+        like = read_predictions(path)
+        for out in (".csv", ".tsv"):
+            write_probs(tmp_path / f"plain{out}", [like.scores], like=like, force=True)
+            write_probs(tmp_path / f"packed{out}.gz", [like.scores], like=like, force=True)
+            plain = (tmp_path / f"plain{out}").read_bytes()
+            assert gzip.decompress((tmp_path / f"packed{out}.gz").read_bytes()) == plain
+    for name in ("a.csv.zip", "b.csv.zip"):
+        write_probs(tmp_path / name, [like.scores], like=like)
+    assert (tmp_path / "a.csv.zip").read_bytes() == (tmp_path / "b.csv.zip").read_bytes()
+    assert zipfile.ZipFile(tmp_path / "a.csv.zip").namelist() == ["predictions.csv"]
 
 
 def test_no_overwriting_without_force(tmp_path, val, probs):

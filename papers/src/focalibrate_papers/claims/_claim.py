@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 Grade = Literal["holds", "holds where", "fair", "digit", "slip", "false"]
 Erratum = Literal["digit", "slip", "false"]
@@ -32,6 +32,9 @@ class Finding:
     counterexample: str | None = None
 
 
+Check: TypeAlias = Callable[[], Finding]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """One statement of a paper, in our words and in its own, and the function that tests it."""
@@ -42,9 +45,29 @@ class Claim:
     sentence: str
     """the paper's own sentence, complete, with its condition and where it is"""
     expected: Grade
-    check: Callable[[], Finding]
+    check: Check
     is_one_symbol: bool = False
     """whether a misread symbol of our scanned copy could explain the finding"""
+
+
+class Claims(list[Claim]):
+    """The claims of a source; called, the decorator of the function that checks one of them."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.source = source
+
+    def __call__(
+        self, name: str, expected: Grade, statement: str, sentence: str, **more: Any
+    ) -> Callable[[Check], Check]:
+        """Return a decorator that adds the claim; `more` are other fields of `Claim`."""
+        words = {"id": name, "statement": statement, "sentence": sentence, "source": self.source}
+
+        def added(check: Check) -> Check:
+            self.append(Claim(expected=expected, check=check, **(words | more)))
+            return check
+
+        return added
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,24 +96,17 @@ def check_claim(claim: Claim) -> Outcome:
     return Outcome(claim=claim, finding=finding, error=error, seconds=time.perf_counter() - start)
 
 
-def holds_if(is_true: bool, evidence: str, *, otherwise: str) -> Finding:
-    """Return "holds", or "false" with the counterexample `otherwise`."""
+def holds_if(
+    is_true: bool,
+    evidence: str,
+    *,
+    otherwise: str,
+    grade: Grade = "holds",
+    where: str | None = None,
+) -> Finding:
+    """Return `grade`, or "false" with the counterexample `otherwise`."""
     if is_true:
-        return Finding(verdict="holds", evidence=evidence)
-    return Finding(verdict="false", evidence=evidence, counterexample=otherwise)
-
-
-def holds_where_if(is_true: bool, where: str, evidence: str, *, otherwise: str) -> Finding:
-    """Return "holds where", or "false" with the counterexample `otherwise`."""
-    if is_true:
-        return Finding(verdict="holds where", where=where, evidence=evidence)
-    return Finding(verdict="false", evidence=evidence, counterexample=otherwise)
-
-
-def fair_if(is_true: bool, evidence: str, *, otherwise: str) -> Finding:
-    """Return "fair", or "false" with the counterexample `otherwise`."""
-    if is_true:
-        return Finding(verdict="fair", evidence=evidence)
+        return Finding(verdict=grade, evidence=evidence, where=where)
     return Finding(verdict="false", evidence=evidence, counterexample=otherwise)
 
 

@@ -9,10 +9,10 @@ from scipy.optimize import minimize
 from focalibrate._array import Floats
 from focalibrate.losses import dual_focal_loss
 from focalibrate.theory import recover_posterior, recoverability, tau_over
-from focalibrate_papers.claims._claim import Claim, Finding, holds_if
+from focalibrate_papers.claims._claim import Claims, Finding, holds_if
 from focalibrate_papers.claims._plain import as_text, plain_focal, plain_phi, plain_softmax
 
-SOURCE = "focalibrate, after Charoenphakdee et al. (2021), Thm. 11"
+claim = Claims("focalibrate, after Charoenphakdee et al. (2021), Thm. 11")
 BSCE = "Lin, Tao, Dong & Xu (2025), Uncertainty Weighted Gradients, arXiv:2503.22725"
 FCL = "Liang et al. (2024), Calibrating by Euclidean Distance, arXiv:2410.18321"
 CLOSE = 1e-6
@@ -57,6 +57,14 @@ def _posteriors() -> list[Floats]:
     return [0.99 * rng.dirichlet(np.full(k, 2.0)) + 0.01 / k for k in (2, 3, 5) for _ in range(4)]
 
 
+@claim(
+    "ours-any-loss",
+    "holds",
+    "The posterior behind a minimum is the null vector of the gradients.",
+    "Ours, not in a paper: if z minimises the sum over y of q_y loss(z, y), then "
+    "G(z) q = 0 with G_ky the derivative of loss(z, y) in z_k. Where G has rank K-1 and its "
+    "null vector one sign, q is that vector, normalised.",
+)
 def _the_null_vector_is_the_posterior() -> Finding:
     errors = []
     for name, (loss, parameters) in PLAIN.items():
@@ -71,6 +79,14 @@ def _the_null_vector_is_the_posterior() -> Finding:
     )
 
 
+@claim(
+    "2503-misalignment",
+    "holds",
+    "The gradient of the focal loss is not scaled by the uncertainty of the sample.",
+    'Abstract: "Specifically, focal loss cannot align sample uncertainty with '
+    'gradient scaling and the single logit cannot indicate the uncertainty."',
+    source=BSCE,
+)
 def _focal_factor_rises_with_the_probability() -> Finding:
     p = np.linspace(0.0005, float(tau_over(3.0)), 50)
     steps = np.diff(plain_phi(p, 3.0))
@@ -82,6 +98,14 @@ def _focal_factor_rises_with_the_probability() -> Finding:
     )
 
 
+@claim(
+    "2410-proper-distance",
+    "holds",
+    "The squared Euclidean distance to the label is strictly proper.",
+    'Abstract: "By minimizing the Euclidean norm through a strictly proper loss, FCL '
+    'penalizes the instance-wise calibration error and constrains bounds."',
+    source=FCL,
+)
 def _squared_distance_is_proper() -> Finding:
     error = max(float(np.abs(_least(_squares, q) - q).max()) for q in _posteriors())
     return holds_if(
@@ -91,6 +115,13 @@ def _squared_distance_is_proper() -> Finding:
     )
 
 
+@claim(
+    "ours-fcl",
+    "holds",
+    "The focal calibration loss is not proper; its posterior has a closed form.",
+    "Ours, not in a paper: the sum of the focal loss and the squared distance has "
+    "its minimum off the posterior; q_k = p_k (2λp_k + C)/(2λp_k + φ(p_k)) recovers it.",
+)
 def _focal_calibration_is_not_proper() -> Finding:
     loss, parameters = PLAIN["focal_calibration"]
     q = np.array([0.9, 0.1])
@@ -104,57 +135,14 @@ def _focal_calibration_is_not_proper() -> Finding:
     )
 
 
+@claim(
+    "ours-dual-focal",
+    "holds",
+    "The dual focal loss hides the posterior.",
+    "Ours, not in a paper: for many different posteriors the risk of the dual focal "
+    "loss is lowest at the same, uniform, vector.",
+)
 def _dual_focal_hides_the_posterior() -> Finding:
     loss = functools.partial(dual_focal_loss, gamma=3.0)
     found = recoverability(loss, 3, n_posteriors=6)
     return holds_if(found.verdict == "not recoverable", str(found), otherwise=str(found))
-
-
-CLAIMS = (
-    Claim(
-        id="ours-any-loss",
-        source=SOURCE,
-        statement="The posterior behind a minimum is the null vector of the gradients.",
-        sentence="Ours, not in a paper: if z minimises the sum over y of q_y loss(z, y), then "
-        "G(z) q = 0 with G_ky the derivative of loss(z, y) in z_k. Where G has rank K-1 and its "
-        "null vector one sign, q is that vector, normalised.",
-        expected="holds",
-        check=_the_null_vector_is_the_posterior,
-    ),
-    Claim(
-        id="2503-misalignment",
-        source=BSCE,
-        statement="The gradient of the focal loss is not scaled by the uncertainty of the sample.",
-        sentence='Abstract: "Specifically, focal loss cannot align sample uncertainty with '
-        'gradient scaling and the single logit cannot indicate the uncertainty."',
-        expected="holds",
-        check=_focal_factor_rises_with_the_probability,
-    ),
-    Claim(
-        id="2410-proper-distance",
-        source=FCL,
-        statement="The squared Euclidean distance to the label is strictly proper.",
-        sentence='Abstract: "By minimizing the Euclidean norm through a strictly proper loss, FCL '
-        'penalizes the instance-wise calibration error and constrains bounds."',
-        expected="holds",
-        check=_squared_distance_is_proper,
-    ),
-    Claim(
-        id="ours-fcl",
-        source=SOURCE,
-        statement="The focal calibration loss is not proper; its posterior has a closed form.",
-        sentence="Ours, not in a paper: the sum of the focal loss and the squared distance has "
-        "its minimum off the posterior; q_k = p_k (2λp_k + C)/(2λp_k + φ(p_k)) recovers it.",
-        expected="holds",
-        check=_focal_calibration_is_not_proper,
-    ),
-    Claim(
-        id="ours-dual-focal",
-        source=SOURCE,
-        statement="The dual focal loss hides the posterior.",
-        sentence="Ours, not in a paper: for many different posteriors the risk of the dual focal "
-        "loss is lowest at the same, uniform, vector.",
-        expected="holds",
-        check=_dual_focal_hides_the_posterior,
-    ),
-)

@@ -8,18 +8,27 @@ from focalibrate._array import Floats
 from focalibrate.theory.factor import phi
 from focalibrate.theory.thresholds import gamma_star
 from focalibrate_papers.claims._claim import (
-    Claim,
+    Claims,
     Finding,
     erratum_if,
     holds_if,
-    holds_where_if,
 )
 from focalibrate_papers.claims._entropy_bound import entropy_bound_slack
 from focalibrate_papers.claims._plain import plain_focal, plain_phi, plain_softmax
 
-SOURCE = "Anonymous submission to ICLR 2020 (paper 002)"
+claim = Claims("Anonymous submission to ICLR 2020 (paper 002)")
 
 
+@claim(
+    "002-prop-1",
+    "holds",
+    "The focal loss's gradient with respect to the last layer is cross-entropy's "
+    "times g(p, γ) = (1-p)^γ - γ p (1-p)^(γ-1) log p.",
+    'Proposition 1: "For focal loss L_f and cross-entropy loss L_c, the '
+    "gradients ∂L_f/∂w = ∂L_c/∂w · g(p, γ), where g(p, γ) = (1-p)^γ - γ p "
+    "(1-p)^(γ-1) log(p), γ ≥ 0 is the focal loss hyperparameter, and w are the last "
+    'layer network parameters. Thus, ‖∂L_f/∂w‖ ≤ ‖∂L_c/∂w‖ iff g(p, γ) ∈ [0, 1]."',
+)
 def _gradient_factor() -> Finding:
     rng = np.random.default_rng(21)
     x, w, y = rng.normal(size=(50, 4)), rng.normal(size=(5, 4)), rng.integers(5, size=50)
@@ -55,6 +64,16 @@ def _lambert(p0: float) -> float:
     return a / b + float(w.real) / math.log(a)
 
 
+@claim(
+    "002-prop-2",
+    "holds where",
+    "γ* by the Lambert W function solves g(p0, γ*) = 1; for p ≥ p0 and γ ≥ γ*, "
+    "g ≤ 1, and g = 1 only at (p0, γ*).",
+    'Proposition 2: "For p ≥ p0, g(p, γ) ≤ 1 for all γ ≥ γ* = a/b + (1/log a) '
+    "W_-1(-(a^(1-a/b)/b) log a), where a = 1 - p0, b = p0 log p0 and W_-1 is the Lambert-W "
+    "function. Moreover, for p ≥ p0 and γ ≥ γ*, the equality g(p, γ) = 1 holds only for p = "
+    'p0 and γ = γ*."',
+)
 def _lambert_exponent() -> Finding:
     p0s = np.linspace(0.02, 0.48, 24)
     off, highest = 0.0, -np.inf
@@ -66,14 +85,15 @@ def _lambert_exponent() -> Finding:
         for gamma in formula * np.array([1.0, 1.5, 4.0]):
             highest = max(highest, float(plain_phi(p, gamma).max()))
     from_half = max(abs(_lambert(p0)) for p0 in (0.6, 0.7, 0.8, 0.9))
-    return holds_where_if(
+    return holds_if(
         off < 1e-8 and highest < 1.0 and from_half < 1e-12,
-        "p0 < 1/2: for larger p0 the formula gives γ* = 0, cross-entropy, for which g = 1 at "
-        "every p and not at p0 alone",
         f"at {len(p0s)} values of p0 the formula solves g(p0, γ*) = 1 to {off:.1g}, and g stays "
         f"below 1 for larger p and γ (largest {highest:.6f}); γ*(0.25) = {_lambert(0.25):.4f}; "
         f"|γ*| ≤ {from_half:.0e} for p0 = 0.6 to 0.9",
         otherwise=f"off by {off:.2g}, or g reaches {highest:.4f} beyond p0",
+        grade="holds where",
+        where="p0 < 1/2: for larger p0 the formula gives γ* = 0, cross-entropy, for which g = 1 "
+        "at every p and not at p0 alone",
     )
 
 
@@ -99,6 +119,13 @@ def _nll_shapes() -> tuple[float, list[int], int]:
     return least, roots, concave
 
 
+@claim(
+    "002-nll-convex",
+    "holds",
+    "The NLL is not a convex function of the temperature.",
+    'Section 6: "Furthermore, since NLL is not a convex function of temperature, '
+    'an optimisation algorithm may get stuck at a locally optimal temperature."',
+)
 def _not_convex() -> Finding:
     _, roots, concave = _nll_shapes()
     return holds_if(
@@ -109,6 +136,13 @@ def _not_convex() -> Finding:
     )
 
 
+@claim(
+    "002-nll-stuck",
+    "false",
+    "Minimising the NLL over the temperature may end in a local optimum.",
+    'Section 6: "Furthermore, since NLL is not a convex function of temperature, '
+    'an optimisation algorithm may get stuck at a locally optimal temperature."',
+)
 def _one_optimum() -> Finding:
     least, roots, _ = _nll_shapes()
     return erratum_if(
@@ -121,6 +155,16 @@ def _one_optimum() -> Finding:
     )
 
 
+@claim(
+    "002-app-g",
+    "slip",
+    "A linear model trained with focal loss has the larger weights.",
+    'Appendix G: "However, as we have seen that the norm of the weights is much '
+    "larger for FL as compared to CE, we would expect the confidence of "
+    'misclassified test points to be large for CE as compared to FL." The paragraph '
+    'before: "the norm of the logits and the weights of a network blows for Cross '
+    'Entropy as compared to Focal Loss."',
+)
 def _weight_norms() -> Finding:
     rng = np.random.default_rng(24)
     corners = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
@@ -148,6 +192,13 @@ def _weight_norms() -> Finding:
     )
 
 
+@claim(
+    "002-app-h",
+    "holds",
+    "For γ ≥ 1 focal loss is at least cross-entropy minus γ times the entropy of the prediction.",
+    'Appendix H: "FL_γ(p, q) […] ≥ CE(p, q) - γ Entropy(q)", whose first step is '
+    '"By Bernoulli\'s inequality ∀γ ≥ 1 and 0 ≤ q_i ≤ 1"',
+)
 def _entropy_bound() -> Finding:
     slack = entropy_bound_slack(seed=25, gammas=(1.0, 1.5, 2.0, 5.0, 20.0))
     return holds_if(
@@ -156,71 +207,3 @@ def _entropy_bound() -> Finding:
         f"and soft, 2 to 100 classes, γ ≥ 1)",
         otherwise=f"violated by {-slack.smallest:.2g} of γ·H",
     )
-
-
-CLAIMS = (
-    Claim(
-        id="002-prop-1",
-        source=SOURCE,
-        statement="The focal loss's gradient with respect to the last layer is cross-entropy's "
-        "times g(p, γ) = (1-p)^γ - γ p (1-p)^(γ-1) log p.",
-        sentence='Proposition 1: "For focal loss L_f and cross-entropy loss L_c, the '
-        "gradients ∂L_f/∂w = ∂L_c/∂w · g(p, γ), where g(p, γ) = (1-p)^γ - γ p "
-        "(1-p)^(γ-1) log(p), γ ≥ 0 is the focal loss hyperparameter, and w are the last "
-        'layer network parameters. Thus, ‖∂L_f/∂w‖ ≤ ‖∂L_c/∂w‖ iff g(p, γ) ∈ [0, 1]."',
-        expected="holds",
-        check=_gradient_factor,
-    ),
-    Claim(
-        id="002-prop-2",
-        source=SOURCE,
-        statement="γ* by the Lambert W function solves g(p0, γ*) = 1; for p ≥ p0 and γ ≥ γ*, "
-        "g ≤ 1, and g = 1 only at (p0, γ*).",
-        sentence='Proposition 2: "For p ≥ p0, g(p, γ) ≤ 1 for all γ ≥ γ* = a/b + (1/log a) '
-        "W_-1(-(a^(1-a/b)/b) log a), where a = 1 - p0, b = p0 log p0 and W_-1 is the Lambert-W "
-        "function. Moreover, for p ≥ p0 and γ ≥ γ*, the equality g(p, γ) = 1 holds only for p = "
-        'p0 and γ = γ*."',
-        expected="holds where",
-        check=_lambert_exponent,
-    ),
-    Claim(
-        id="002-nll-convex",
-        source=SOURCE,
-        statement="The NLL is not a convex function of the temperature.",
-        sentence='Section 6: "Furthermore, since NLL is not a convex function of temperature, '
-        'an optimisation algorithm may get stuck at a locally optimal temperature."',
-        expected="holds",
-        check=_not_convex,
-    ),
-    Claim(
-        id="002-nll-stuck",
-        source=SOURCE,
-        statement="Minimising the NLL over the temperature may end in a local optimum.",
-        sentence='Section 6: "Furthermore, since NLL is not a convex function of temperature, '
-        'an optimisation algorithm may get stuck at a locally optimal temperature."',
-        expected="false",
-        check=_one_optimum,
-    ),
-    Claim(
-        id="002-app-g",
-        source=SOURCE,
-        statement="A linear model trained with focal loss has the larger weights.",
-        sentence='Appendix G: "However, as we have seen that the norm of the weights is much '
-        "larger for FL as compared to CE, we would expect the confidence of "
-        'misclassified test points to be large for CE as compared to FL." The paragraph '
-        'before: "the norm of the logits and the weights of a network blows for Cross '
-        'Entropy as compared to Focal Loss."',
-        expected="slip",
-        check=_weight_norms,
-    ),
-    Claim(
-        id="002-app-h",
-        source=SOURCE,
-        statement="For γ ≥ 1 focal loss is at least cross-entropy minus γ times the entropy of "
-        "the prediction.",
-        sentence='Appendix H: "FL_γ(p, q) […] ≥ CE(p, q) - γ Entropy(q)", whose first step is '
-        '"By Bernoulli\'s inequality ∀γ ≥ 1 and 0 ≤ q_i ≤ 1"',
-        expected="holds",
-        check=_entropy_bound,
-    ),
-)

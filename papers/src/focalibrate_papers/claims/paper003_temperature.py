@@ -6,10 +6,9 @@ import numpy as np
 
 from focalibrate.theory.temperature import nearest_temperature, recover_log_odds
 from focalibrate_papers.claims._claim import (
-    Claim,
+    Claims,
     Finding,
     erratum_if,
-    fair_if,
     holds_if,
 )
 from focalibrate_papers.claims._nearest import (
@@ -21,8 +20,9 @@ from focalibrate_papers.claims._nearest import (
     worst_case,
 )
 from focalibrate_papers.claims._plain import as_text
-from focalibrate_papers.claims.paper003 import SOURCE
+from focalibrate_papers.claims.paper003 import claim as claims_of_003
 
+claim = Claims(claims_of_003.source)
 TOLERANCE = 0.05
 """A printed line counts as right if it is within this fraction of 1/T."""
 PAPER_LINES = {2: (0.95, 0.85), 3: (0.64, 0.91), 4: (0.47, 0.85)}
@@ -69,16 +69,33 @@ def _line(n_classes: int) -> Callable[[], Finding]:
                 evidence=evidence,
             )
         grids = {step: grid_line(n_classes, step) for step in (1.0, 0.5)}
-        return fair_if(
+        return holds_if(
             abs(ours.slope - slope) < 0.02,
             f"{evidence}; the slope is right, the intercept alone is off"
             + "".join(f"; with logits at steps of {step:g}: {g}" for step, g in grids.items()),
             otherwise=f"the slope is {ours.slope:.3f}",
+            grade="fair",
         )
 
     return check
 
 
+for k, (a, b) in PAPER_LINES.items():
+    claim(
+        f"003-fit-k{k}",
+        "fair" if k == 4 else "holds where",
+        f"With {k} classes the nearest temperature follows 1/T ≈ {a}γ + {b} for γ "
+        f"in (0, 10) (to within {TOLERANCE:.0%}).",
+        SENTENCES[k],
+    )(_line(k))
+
+
+@claim(
+    "003-error-k2",
+    "digit",
+    "With two classes the nearest temperature is never off by 1e-3 in probability.",
+    SENTENCES[2],
+)
 def _error_of_two_classes() -> Finding:
     curve = nearest_curve(2)
     i = int(curve.error.argmax())
@@ -97,6 +114,12 @@ def _error_of_two_classes() -> Finding:
     )
 
 
+@claim(
+    "003-error-k3",
+    "holds",
+    "With three classes the nearest temperature is off by up to 8 % at γ = 9.",
+    SENTENCES[3],
+)
 def _error_of_three_classes() -> Finding:
     error = nearest_temperature(9.0, 3).largest_difference
     return holds_if(
@@ -107,6 +130,12 @@ def _error_of_three_classes() -> Finding:
     )
 
 
+@claim(
+    "003-error-k4",
+    "false",
+    "With four classes the nearest temperature is off by up to 8 % for large γ.",
+    SENTENCES[4],
+)
 def _error_of_four_classes() -> Finding:
     nearest = nearest_temperature(9.0, 4)
     worst = worst_case(9.0, 4, nearest.temperature)
@@ -148,6 +177,38 @@ def _caption(n_classes: int) -> Callable[[], Finding]:
     return check
 
 
+claim(
+    "003-fig-2",
+    "slip",
+    "With two classes the nearest temperatures for γ = 0.5 and 3 are 0.76 and 0.36.",
+    'caption of Figure 2: "Right: focal calibration with parameters 0.5 and 3 '
+    "visualized in logit scale together with closest temperature scaling maps (with T = 0.76 "
+    'and T = 0.36 correspondingly)."',
+)(_caption(2))
+
+
+claim(
+    "003-fig-5",
+    "slip",
+    "With three classes the nearest temperatures for γ = 1 and 3 are 0.81 and 0.46.",
+    'caption of Figure 5: "Focal calibration for Upper Left: γ = 1, Upper Right: '
+    "γ = 3 parameters and temperature scaling maps for corresponding closest "
+    "parameters: Bottom Left: T = 0.81, Bottom Right: T = 0.46 visualized as directional "
+    'arrows over a uniform grid of three-dimensional probability simplex points."',
+)(_caption(3))
+
+
+@claim(
+    "003-bounds",
+    "false",
+    "At γ = 4 and for logits within ±20, the binary map lies between temperatures "
+    "0.206 and 0.218.",
+    'Section 3.2: "For example, the theoretical result suggests the focal '
+    "calibration with γ = 4 for all possible logits are bounded between temperature "
+    "scaling with T = 0.2 and T = 0.238. If we double-check this result numerically, "
+    'we could suggest even tighter bounds T = 0.206 and T = 0.218." (logits in the '
+    "range (-20, 20), steps of 0.001)",
+)
 def _experimental_bounds() -> Finding:
     s = np.arange(0.001, 20.0005, 0.001)
     ratio = s / recover_log_odds(s, 4.0)
@@ -159,77 +220,3 @@ def _experimental_bounds() -> Finding:
         f"on the paper's grid, 0 < |s| ≤ 20, T runs from {low:.4f} to {high:.4f}; the printed "
         f"lower end is crossed at |s| = {reached:.2f}. The upper end is right",
     )
-
-
-CLAIMS = (
-    *(
-        Claim(
-            id=f"003-fit-k{k}",
-            source=SOURCE,
-            statement=f"With {k} classes the nearest temperature follows 1/T ≈ {a}γ + {b} for γ "
-            f"in (0, 10) (to within {TOLERANCE:.0%}).",
-            sentence=SENTENCES[k],
-            expected="fair" if k == 4 else "holds where",
-            check=_line(k),
-        )
-        for k, (a, b) in PAPER_LINES.items()
-    ),
-    Claim(
-        id="003-error-k2",
-        source=SOURCE,
-        statement="With two classes the nearest temperature is never off by 1e-3 in probability.",
-        sentence=SENTENCES[2],
-        expected="digit",
-        check=_error_of_two_classes,
-    ),
-    Claim(
-        id="003-error-k3",
-        source=SOURCE,
-        statement="With three classes the nearest temperature is off by up to 8 % at γ = 9.",
-        sentence=SENTENCES[3],
-        expected="holds",
-        check=_error_of_three_classes,
-    ),
-    Claim(
-        id="003-error-k4",
-        source=SOURCE,
-        statement="With four classes the nearest temperature is off by up to 8 % for large γ.",
-        sentence=SENTENCES[4],
-        expected="false",
-        check=_error_of_four_classes,
-    ),
-    Claim(
-        id="003-fig-2",
-        source=SOURCE,
-        statement="With two classes the nearest temperatures for γ = 0.5 and 3 are 0.76 and 0.36.",
-        sentence='caption of Figure 2: "Right: focal calibration with parameters 0.5 and 3 '
-        "visualized in logit scale together with closest temperature scaling maps (with T = 0.76 "
-        'and T = 0.36 correspondingly)."',
-        expected="slip",
-        check=_caption(2),
-    ),
-    Claim(
-        id="003-fig-5",
-        source=SOURCE,
-        statement="With three classes the nearest temperatures for γ = 1 and 3 are 0.81 and 0.46.",
-        sentence='caption of Figure 5: "Focal calibration for Upper Left: γ = 1, Upper Right: '
-        "γ = 3 parameters and temperature scaling maps for corresponding closest "
-        "parameters: Bottom Left: T = 0.81, Bottom Right: T = 0.46 visualized as directional "
-        'arrows over a uniform grid of three-dimensional probability simplex points."',
-        expected="slip",
-        check=_caption(3),
-    ),
-    Claim(
-        id="003-bounds",
-        source=SOURCE,
-        statement="At γ = 4 and for logits within ±20, the binary map lies between temperatures "
-        "0.206 and 0.218.",
-        sentence='Section 3.2: "For example, the theoretical result suggests the focal '
-        "calibration with γ = 4 for all possible logits are bounded between temperature "
-        "scaling with T = 0.2 and T = 0.238. If we double-check this result numerically, "
-        'we could suggest even tighter bounds T = 0.206 and T = 0.218." (logits in the '
-        "range (-20, 20), steps of 0.001)",
-        expected="false",
-        check=_experimental_bounds,
-    ),
-)

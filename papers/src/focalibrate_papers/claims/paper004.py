@@ -6,7 +6,7 @@ import numpy as np
 from scipy import optimize
 
 from focalibrate._array import Floats
-from focalibrate_papers.claims._claim import Claim, Finding, erratum_if, holds_if
+from focalibrate_papers.claims._claim import Claims, Finding, erratum_if, holds_if
 from focalibrate_papers.claims._entropy_bound import entropy_bound_slack, two_class_slack
 from focalibrate_papers.claims._plain import (
     plain_focal,
@@ -15,7 +15,7 @@ from focalibrate_papers.claims._plain import (
     plain_softmax,
 )
 
-SOURCE = "Kimura & Naganuma (2024)"
+claim = Claims("Kimura & Naganuma (2024)")
 
 
 def paper_gradient(p: Floats, gamma: float) -> Floats:
@@ -28,6 +28,13 @@ def paper_gradient(p: Floats, gamma: float) -> Floats:
     return value
 
 
+@claim(
+    "004-lemma-1",
+    "holds",
+    "For every γ ≥ 0 focal loss is at least cross-entropy minus γ times the "
+    "entropy of the prediction.",
+    'Lemma 1: "For γ ≥ 0, we have L_FL(θ; x, γ) ≥ L_CE(θ; x) - γ H(y | x, θ)."',
+)
 def _entropy_bound_below_one() -> Finding:
     slack = entropy_bound_slack(seed=41, gammas=(1e-3, 0.1, 0.5, 0.9, 1.0, 3.0))
     x = np.geomspace(1e-300, 0.5, 20_000)
@@ -42,6 +49,13 @@ def _entropy_bound_below_one() -> Finding:
     )
 
 
+@claim(
+    "004-lemma-1-proof",
+    "false",
+    "The first step of the lemma's proof, (1-p)^γ ≥ 1-γp, holds for every γ ≥ 0.",
+    'proof of Lemma 1, for γ ≥ 0: "Here, the first inequality follows from '
+    "Bernoulli's inequality and the second from Hölder's inequality.\"",
+)
 def _bernoulli_step() -> Finding:
     p, gamma = 0.5, 0.5
     left, right = (1.0 - p) ** gamma, 1.0 - gamma * p
@@ -102,6 +116,17 @@ def _hessian(flat: Floats, gamma: float) -> Floats:
     return found
 
 
+@claim(
+    "004-eq-28",
+    "false",
+    "The second-order term of focal loss is cross-entropy's times (1-p)^γ, so that "
+    "a larger γ makes the curvature smaller.",
+    'around Eq. 28: "The Taylor expansion of the negative log-likelihood function '
+    "[…] around the maximum likelihood estimator θ0 is given by […]. In addition, the "
+    "expansion of ℓ_FL(θ) […] yields the following curvature term: ((1-p_θ0)^γ / 2) (θ-θ0)ᵀ "
+    "∂²ℓ(θ0) (θ-θ0). Since (1-p_θ) ≥ 0 and γ ≥ 0, the role of the parameter γ is to control "
+    'the curvature. In fact, the larger γ makes the curvature term smaller."',
+)
 def _curvature_term() -> Finding:
     gammas, w, step = (0.0, 0.5, 1.0, 2.0, 3.0), _maximum_likelihood(), 1e-3
     top = [float(np.linalg.eigvalsh(_hessian(w, g))[-1]) for g in gammas]
@@ -126,6 +151,13 @@ def _curvature_term() -> Finding:
     )
 
 
+@claim(
+    "004-eq-30",
+    "false",
+    "The gradient of focal loss with respect to p is (1-p)^γ (γp(1-p)^(γ-1) - (1-p)^γ ln p).",
+    'Eq. 30: "Let g(p, γ) be the gradient of focal loss with γ, and its explicit '
+    'form can be written as g(p, γ) = (1-p)^γ (γ p (1-p)^(γ-1) - (1-p)^γ ln p)"',
+)
 def _printed_derivative() -> Finding:
     p, gamma, step = np.array([0.3, 0.6, 0.9]), 2.0, 1e-6
     measured = (plain_focal(p + step, gamma) - plain_focal(p - step, gamma)) / (2 * step)
@@ -141,6 +173,15 @@ def _printed_derivative() -> Finding:
     )
 
 
+@claim(
+    "004-eq-31",
+    "false",
+    "As p goes to 1 the gradient of focal loss vanishes only for γ > 0.5 (and 0); "
+    "below it grows without bound.",
+    "Eq. 31: the limit of g at p → 1 is 0 for γ = 0 or γ > 0.5, 0.5 for γ = 0.5 "
+    'and +∞ for 0 < γ < 0.5. "Thus, it can be seen that γ > 0.5 is suggested to be '
+    'desirable."',
+)
 def _limits_at_one() -> Finding:
     gaps = np.array([1e-4, 1e-8, 1e-12])
     near = 1.0 - gaps
@@ -166,6 +207,13 @@ def _limits_at_one() -> Finding:
     )
 
 
+@claim(
+    "004-eq-32",
+    "slip",
+    "As γ goes to 0.5 the expression of Eq. 30 becomes 0.5p - ln p + γ ln p.",
+    'Eq. 32: "lim_{γ→0.5} g(p, γ) = 0.5p - ln p + γ ln p"',
+    is_one_symbol=True,
+)
 def _limit_in_gamma() -> Finding:
     p = np.array([0.2, 0.5, 0.8])
     own = paper_gradient(p, 0.5)
@@ -181,6 +229,14 @@ def _limit_in_gamma() -> Finding:
     )
 
 
+@claim(
+    "004-fig-1",
+    "slip",
+    "Focal loss is cross-entropy at γ = 1.",
+    'caption of Figure 1: "Focal loss coincides with cross-entropy when γ=1." '
+    'The text, of Eq. 3: "We can see that Eq. 3 recovers cross-entropy with γ = 0."',
+    is_one_symbol=True,
+)
 def _cross_entropy_exponent() -> Finding:
     p = np.linspace(0.01, 0.99, 99)
     at_zero = float(np.abs(plain_focal(p, 0.0) + np.log(p)).max())
@@ -194,6 +250,13 @@ def _cross_entropy_exponent() -> Finding:
     )
 
 
+@claim(
+    "004-cor-1",
+    "slip",
+    "The bound of Corollary 1 holds with probability at most ε.",
+    "Corollary 1: “P[∀ς, E[R(θ)] ≤ J(ς, λ) + (KL(ς‖π) + ln(2√n/ε)) / (nλ(1-λ/2))] ≤ ε”",
+    is_one_symbol=True,
+)
 def _bound_direction() -> Finding:
     """Draw many training sets for two hypotheses and count how often the bound holds."""
     rng, n, epsilon, lam = np.random.default_rng(45), 100, 0.05, 1.0
@@ -210,88 +273,3 @@ def _bound_direction() -> Finding:
         "Thiemann's bound, which the corollary cites, holds with probability at least 1-ε",
         grade="slip",
     )
-
-
-CLAIMS = (
-    Claim(
-        id="004-lemma-1",
-        source=SOURCE,
-        statement="For every γ ≥ 0 focal loss is at least cross-entropy minus γ times the "
-        "entropy of the prediction.",
-        sentence='Lemma 1: "For γ ≥ 0, we have L_FL(θ; x, γ) ≥ L_CE(θ; x) - γ H(y | x, θ)."',
-        expected="holds",
-        check=_entropy_bound_below_one,
-    ),
-    Claim(
-        id="004-lemma-1-proof",
-        source=SOURCE,
-        statement="The first step of the lemma's proof, (1-p)^γ ≥ 1-γp, holds for every γ ≥ 0.",
-        sentence='proof of Lemma 1, for γ ≥ 0: "Here, the first inequality follows from '
-        "Bernoulli's inequality and the second from Hölder's inequality.\"",
-        expected="false",
-        check=_bernoulli_step,
-    ),
-    Claim(
-        id="004-eq-28",
-        source=SOURCE,
-        statement="The second-order term of focal loss is cross-entropy's times (1-p)^γ, so that "
-        "a larger γ makes the curvature smaller.",
-        sentence='around Eq. 28: "The Taylor expansion of the negative log-likelihood function '
-        "[…] around the maximum likelihood estimator θ0 is given by […]. In addition, the "
-        "expansion of ℓ_FL(θ) […] yields the following curvature term: ((1-p_θ0)^γ / 2) (θ-θ0)ᵀ "
-        "∂²ℓ(θ0) (θ-θ0). Since (1-p_θ) ≥ 0 and γ ≥ 0, the role of the parameter γ is to control "
-        'the curvature. In fact, the larger γ makes the curvature term smaller."',
-        expected="false",
-        check=_curvature_term,
-    ),
-    Claim(
-        id="004-eq-30",
-        source=SOURCE,
-        statement="The gradient of focal loss with respect to p is "
-        "(1-p)^γ (γp(1-p)^(γ-1) - (1-p)^γ ln p).",
-        sentence='Eq. 30: "Let g(p, γ) be the gradient of focal loss with γ, and its explicit '
-        'form can be written as g(p, γ) = (1-p)^γ (γ p (1-p)^(γ-1) - (1-p)^γ ln p)"',
-        expected="false",
-        check=_printed_derivative,
-    ),
-    Claim(
-        id="004-eq-31",
-        source=SOURCE,
-        statement="As p goes to 1 the gradient of focal loss vanishes only for γ > 0.5 (and 0); "
-        "below it grows without bound.",
-        sentence="Eq. 31: the limit of g at p → 1 is 0 for γ = 0 or γ > 0.5, 0.5 for γ = 0.5 "
-        'and +∞ for 0 < γ < 0.5. "Thus, it can be seen that γ > 0.5 is suggested to be '
-        'desirable."',
-        expected="false",
-        check=_limits_at_one,
-    ),
-    Claim(
-        id="004-eq-32",
-        source=SOURCE,
-        statement="As γ goes to 0.5 the expression of Eq. 30 becomes 0.5p - ln p + γ ln p.",
-        sentence='Eq. 32: "lim_{γ→0.5} g(p, γ) = 0.5p - ln p + γ ln p"',
-        expected="slip",
-        is_one_symbol=True,
-        check=_limit_in_gamma,
-    ),
-    Claim(
-        id="004-fig-1",
-        source=SOURCE,
-        statement="Focal loss is cross-entropy at γ = 1.",
-        sentence='caption of Figure 1: "Focal loss coincides with cross-entropy when γ=1." '
-        'The text, of Eq. 3: "We can see that Eq. 3 recovers cross-entropy with γ = 0."',
-        expected="slip",
-        is_one_symbol=True,
-        check=_cross_entropy_exponent,
-    ),
-    Claim(
-        id="004-cor-1",
-        source=SOURCE,
-        statement="The bound of Corollary 1 holds with probability at most ε.",
-        sentence="Corollary 1: “P[∀ς, E[R(θ)] ≤ J(ς, λ) + (KL(ς‖π) + ln(2√n/ε)) / "
-        "(nλ(1-λ/2))] ≤ ε”",
-        expected="slip",
-        is_one_symbol=True,
-        check=_bound_direction,
-    ),
-)

@@ -15,13 +15,13 @@ from focalibrate_papers.claims import (
 from focalibrate_papers.claims._claim import Claim, Outcome, check_claim
 
 CLAIMS: tuple[Claim, ...] = (
-    *paper000.CLAIMS,
-    *paper002.CLAIMS,
-    *paper003.CLAIMS,
-    *paper003_temperature.CLAIMS,
-    *paper004.CLAIMS,
-    *weights.CLAIMS,
-    *any_loss.CLAIMS,
+    *paper000.claim,
+    *paper002.claim,
+    *paper003.claim,
+    *paper003_temperature.claim,
+    *paper004.claim,
+    *weights.claim,
+    *any_loss.claim,
 )
 
 

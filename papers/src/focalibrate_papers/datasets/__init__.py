@@ -5,8 +5,7 @@ from focalibrate_papers.datasets._files import VARIABLE
 from focalibrate_papers.datasets._source import DatasetSource
 from focalibrate_papers.datasets.dataset import Dataset, InputKind, Inputs, Split, Tokens
 from focalibrate_papers.datasets.registry import DATASETS, load
-from focalibrate_papers.datasets.table_sources import TABLES, TableSource, table_checksum
-from focalibrate_papers.datasets.tables import find_tables
+from focalibrate_papers.datasets.tables import TABLES, TableSource, find_tables, table_checksum
 from focalibrate_papers.datasets.tree import Tree
 
 __all__ = [

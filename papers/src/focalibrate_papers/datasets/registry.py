@@ -13,8 +13,7 @@ from focalibrate_papers.datasets.idx import MNIST_FAMILY
 from focalibrate_papers.datasets.newsgroups import NEWSGROUPS
 from focalibrate_papers.datasets.sentiment import SENTIMENT
 from focalibrate_papers.datasets.synthetic import SYNTHETIC
-from focalibrate_papers.datasets.table_sources import TABLES
-from focalibrate_papers.datasets.tables import find_tables, read_table
+from focalibrate_papers.datasets.tables import TABLES, find_tables, read_table
 
 DATASETS: dict[str, DatasetSource] = {
     **CIFAR,

@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
-from focalibrate_papers.models._image import check_image, conv3x3, initialise
+
+def conv3x3(n_in: int, n_out: int, *, stride: int = 1) -> nn.Conv2d:
+    """Return a 3x3 convolution that keeps the size, without bias."""
+    return nn.Conv2d(n_in, n_out, 3, stride=stride, padding=1, bias=False)
 
 
 class PaddedShortcut(nn.Module):
@@ -102,7 +106,11 @@ class ResNet(nn.Module):
         padded: bool = False,
     ) -> None:
         super().__init__()
-        check_image(image_size, divisor=2 ** (len(depths) - 1))
+        if image_size < 2 ** (len(depths) - 1):
+            raise ValueError(
+                f"`image_size` must be >= {2 ** (len(depths) - 1)} for this network, got "
+                f"{image_size}: it halves the image repeatedly."
+            )
         block = Bottleneck if bottleneck else BasicBlock
         shortcut = padding if padded else projection
         self.stem = nn.Sequential(conv3x3(in_channels, width), nn.BatchNorm2d(width), nn.ReLU())
@@ -117,7 +125,10 @@ class ResNet(nn.Module):
                 n_in = n_out
         self.blocks = nn.Sequential(*blocks)
         self.last = nn.Linear(n_in, n_classes)
-        initialise(self)
+        for module in self.modules():  # as He et al. (2015), by the outputs of a unit
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        nn.init.zeros_(self.last.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits ``[N, K]`` of images ``[N, channels, height, width]``."""
@@ -125,38 +136,16 @@ class ResNet(nn.Module):
         return logits
 
 
-def cifar_resnet(
-    *, n_classes: int, in_channels: int = 3, image_size: int = 32, depth: int, width: int = 16
-) -> ResNet:
+def cifar_resnet(*, depth: int, width: int = 16, **images: Any) -> ResNet:
     """Return a ResNet of He et al. (2016), section 4.2: depth 6n + 2, three stages of n blocks."""
     if depth < 8 or (depth - 2) % 6:
         raise ValueError(f"`depth` must be 6n + 2 with n >= 1, got {depth}.")
     n = (depth - 2) // 6
-    return ResNet(
-        n_classes=n_classes,
-        in_channels=in_channels,
-        image_size=image_size,
-        width=width,
-        depths=(n, n, n),
-        padded=True,
-    )
-
-
-def resnet50(
-    *, n_classes: int, in_channels: int = 3, image_size: int = 32, width: int = 64
-) -> ResNet:
-    """Return ResNet-50 with a 3x3 first layer and no pooling."""
-    return ResNet(
-        n_classes=n_classes,
-        in_channels=in_channels,
-        image_size=image_size,
-        width=width,
-        depths=(3, 4, 6, 3),
-        bottleneck=True,
-    )
+    return ResNet(width=width, depths=(n, n, n), padded=True, **images)
 
 
 RESNETS: dict[str, Callable[..., nn.Module]] = {
     **{f"resnet{depth}": partial(cifar_resnet, depth=depth) for depth in (8, 20)},
-    "resnet50": resnet50,
+    "resnet50": partial(ResNet, width=64, depths=(3, 4, 6, 3), bottleneck=True),
 }
+"""By name; ResNet-50 has a 3x3 first layer and no pooling."""

@@ -23,8 +23,6 @@ class TreeLSTM(nn.Module):
 
     Args:
         n_classes: K.
-        in_channels: not used.
-        image_size: not used.
         n_words: size of the vocabulary, where no `vectors` are given.
         vectors: initial vectors of the words, ``[n_words, d]``.
         n_dimensions: d, where no `vectors` are given.
@@ -37,8 +35,6 @@ class TreeLSTM(nn.Module):
         self,
         *,
         n_classes: int,
-        in_channels: int = 3,
-        image_size: int = 32,
         n_words: int | None = None,
         vectors: NDArray[np.float32] | Tensor | None = None,
         n_dimensions: int = 100,

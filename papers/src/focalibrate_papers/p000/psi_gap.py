@@ -14,22 +14,9 @@ from scipy.stats import rankdata
 from focalibrate.metrics import ece, error_rate, nll
 from focalibrate.simulated import sample
 from focalibrate.theory import recover_log_posterior
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import Dataset, Split
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    mean_interval,
-    show_interval,
-    side_result,
-)
 from focalibrate_papers.networks import correlation, folds, long_recipe, network_recipe, trained
 from focalibrate_papers.p000.psi_tabular import LARGE, SMALL, tables_of
 from focalibrate_papers.recipe import Recipe
@@ -55,7 +42,7 @@ def loss_name(gamma: float) -> str:
     return f"FL-{gamma:g}"
 
 
-def settings_of(rows: Rows) -> pd.DataFrame:
+def settings_of(rows: lab.Rows) -> pd.DataFrame:
     """Return a line per problem and exponent, in the order of the runs: means over its seeds.
 
     Of `loss_gap` (test NLL − training NLL; nan if that was not kept), `error_gap`, `train_error`,
@@ -105,7 +92,7 @@ def mean_changes(settings: pd.DataFrame) -> NDArray[np.float64]:
 
 def resampled_by_problem(
     estimate: Callable[..., float], settings: pd.DataFrame, *columns: str
-) -> Interval:
+) -> lab.Interval:
     """Return a number of some columns with its bootstrap interval over problems.
 
     Whole problems are resampled with replacement: the exponents of one problem share its data.
@@ -113,13 +100,13 @@ def resampled_by_problem(
     values = [settings[name].to_numpy() for name in columns]
     groups = sorted(settings.groupby("problem").indices.values(), key=lambda rows: rows[0])
     if len(groups) < 3:
-        return Interval(estimate(*values), -np.inf, np.inf)
+        return lab.Interval(estimate(*values), -np.inf, np.inf)
     rng, drawn = np.random.default_rng(0), []
     for _ in range(N_RESAMPLES):
         rows = np.concatenate([groups[i] for i in rng.integers(len(groups), size=len(groups))])
         drawn.append(estimate(*(x[rows] for x in values)))
     low, high = np.nanquantile(drawn, (0.025, 0.975))
-    return Interval(estimate(*values), float(low), float(high))
+    return lab.Interval(estimate(*values), float(low), float(high))
 
 
 SMALLEST_GAP = 1e-3
@@ -131,8 +118,9 @@ def family_of(problem: str) -> str:
     return "images" if problem in IMAGES else "line" if problem.startswith(LINE) else "tables"
 
 
-def gap_chart(settings: pd.DataFrame) -> Chart:
+def gap_chart(rows: lab.Rows) -> Chart:
     """Return the change of ECE by Ψ against the two generalisation gaps."""
+    settings = settings_of(rows)
 
     def panel(title: str, x_label: str, settings: pd.DataFrame, gap: str) -> Panel:
         at = settings[gap].clip(lower=SMALLEST_GAP)
@@ -163,8 +151,9 @@ def gap_chart(settings: pd.DataFrame) -> Chart:
     )
 
 
-def tables(settings: pd.DataFrame) -> Iterator[Table]:
+def tables(rows: lab.Rows) -> Iterator[lab.Table]:
     """Yield the change by Ψ by regime, and every setting, image networks first."""
+    settings = settings_of(rows)
     known = known_of(settings)
     regimes = {
         f"losses agree within {NEAR:g}": known.is_near,
@@ -175,10 +164,10 @@ def tables(settings: pd.DataFrame) -> Iterator[Table]:
     for name, holds in regimes.items():
         if len(own := known[holds]):
             counts = own.problem.nunique(), len(own), sum(own.is_helped)
-            mean = show_interval(mean_interval(mean_changes(own)))
+            mean = lab.show_interval(lab.mean_interval(mean_changes(own)))
             body.append((name, *map(str, (*counts, sum(own.is_under))), mean))
     head = ("regime", "problems", "settings", "ECE falls in", "underconfident before")
-    yield Table(
+    yield lab.Table(
         "Change of ECE by Ψ, by the network's distance from the minimiser of its risk",
         (*head, "change of ECE, points"),
         tuple(body),
@@ -186,7 +175,7 @@ def tables(settings: pd.DataFrame) -> Iterator[Table]:
     )
     order = np.argsort(settings.problem.map(family_of) != "images", kind="stable")
     columns = ("problem", "γ", "seeds", "loss gap", "training error, %", "error gap, points")
-    yield Table(
+    yield lab.Table(
         "Every setting",
         (*columns, "ECE, %", "change by Ψ", "confidence − accuracy, points"),
         tuple(
@@ -222,16 +211,17 @@ _SIZE = (
     'Sec. 6.2, of images: "Ψ becomes less effective as the dataset size gets smaller" and '
     '"as the model becomes more complex"'
 )
-_question = partial(side_result, is_papers=False)
+_question = partial(lab.side_result, is_papers=False)
 """All are questions of our own, based on hypotheses of the paper."""
 
 
-def claims(rows: Rows, settings: pd.DataFrame) -> Iterator[ClaimResult]:
+def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield one result per question."""
+    settings = settings_of(rows)
     known = known_of(settings)
     near, fitted = known[known.is_near], known[known.is_fitted]
     yield _question(
-        mean_interval(mean_changes(near)),
+        lab.mean_interval(mean_changes(near)),
         claim="Ψ lowers the ECE if training and test loss agree",
         what="ECE with Ψ − without, mean over problems, for settings whose test loss is less "
         f"than {NEAR:g} above the training loss",
@@ -240,7 +230,7 @@ def claims(rows: Rows, settings: pd.DataFrame) -> Iterator[ClaimResult]:
         note=_counted(near),
     )
     yield _question(
-        mean_interval(mean_changes(fitted)),
+        lab.mean_interval(mean_changes(fitted)),
         claim="Ψ raises the ECE if the network fits its training examples but not the test "
         "examples",
         what="ECE with Ψ − without, mean over problems, for settings with a training error below "
@@ -308,11 +298,11 @@ def _agreement(told: NDArray[np.bool_], helped: NDArray[np.bool_]) -> float:
     return float(np.mean(told == helped))
 
 
-def finding(settings: pd.DataFrame) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the answer in one sentence."""
-    known, texts = known_of(settings), []
+    known, texts = known_of(settings_of(rows)), []
     for holds in (known.is_near, known.is_fitted):
-        mean = mean_interval(mean_changes(known[holds]))
+        mean = lab.mean_interval(mean_changes(known[holds]))
         texts.append(
             f"{mean.estimate:+.1f} points [{mean.low:+.1f}, {mean.high:+.1f}]"
             if holds.any()
@@ -325,7 +315,7 @@ def finding(settings: pd.DataFrame) -> str:
     )
 
 
-def _less_data(rows: Rows) -> Iterator[ClaimResult]:
+def _less_data(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield the result for few and for many examples of the same problem, if both were run."""
     sizes = sorted(n for n in rows.each("line") if n is not None)
     if len(sizes) < 2:
@@ -343,7 +333,7 @@ def _less_data(rows: Rows) -> Iterator[ClaimResult]:
         for n in (sizes[0], sizes[-1])
     )
     yield _question(
-        mean_interval(few - many),
+        lab.mean_interval(few - many),
         claim=f"On a line, Ψ helps less with {sizes[0]:,} than with {sizes[-1]:,} examples",
         what="change of ECE by Ψ, mean over γ, few − many examples, per seed",
         paper_value=_SIZE,
@@ -374,41 +364,41 @@ STEPS = 500_000
 """Examples seen in training on the line: the number of epochs is this divided by their number."""
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return a run per table, per size of the line, and per network of images."""
     if scale == "smallest":
         few = {"trials": 2, "epochs": 3, "fraction": 0.04}
         return [
-            *(Task.of(NAME, table=name, **few) for name in ("overlap_1d", "square_2d")),
-            *(Task.of(NAME, line=n, trials=2, tested=500, epochs=5) for n in (100, 200)),
+            *(lab.Task.of(NAME, table=name, **few) for name in ("overlap_1d", "square_2d")),
+            *(lab.Task.of(NAME, line=n, trials=2, tested=500, epochs=5) for n in (100, 200)),
         ]
     trials, seeds = {"reduced": (3, 3), "full": (10, 10)}[scale]
     pool = "reduced" if scale == "reduced" else "full"
     return [
         *(
-            Task.of(NAME, table=name, trials=trials, epochs=100, fraction=1.0)
+            lab.Task.of(NAME, table=name, trials=trials, epochs=100, fraction=1.0)
             for name in (*SMALL, *(LARGE[:N_LARGE] if scale == "reduced" else LARGE))
         ),
         *(
-            Task.of(NAME, line=n, trials=trials, tested=50_000, epochs=max(STEPS // n, 25))
+            lab.Task.of(NAME, line=n, trials=trials, tested=50_000, epochs=max(STEPS // n, 25))
             for n in SIZES
         ),
-        Task.of(NAME, mlp=pool, trials=seeds),
+        lab.Task.of(NAME, mlp=pool, trials=seeds),
         *(
-            Task.of(NAME, network=name, gamma=gamma, seed=seed)
+            lab.Task.of(NAME, network=name, gamma=gamma, seed=seed)
             for name in NETWORKS
             for gamma in GAMMAS
             for seed in range(seeds)
         ),
         *(
-            Task.of(NAME, pool=pool, gamma=gamma, seed=seed)
+            lab.Task.of(NAME, pool=pool, gamma=gamma, seed=seed)
             for gamma in GAMMAS
             for seed in range(seeds)
         ),
     ]
 
 
-def problem_of(task: Task) -> str:
+def problem_of(task: lab.Task) -> str:
     """Return the problem in words."""
     if task.get("line"):
         return f"{LINE}{task['line']}"
@@ -416,7 +406,7 @@ def problem_of(task: Task) -> str:
     return str(task.get("table", MLP if task.get("mlp") else network))
 
 
-def network_of(task: Task) -> Recipe | None:
+def network_of(task: lab.Task) -> Recipe | None:
     """Return the recipe of a task that measures one trained network."""
     if task.get("gamma") is None:
         return None
@@ -426,7 +416,7 @@ def network_of(task: Task) -> Recipe | None:
     return network_recipe("cifar10", loss, seed=task.seed, scale=task["pool"])
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Measure one network, or train and measure all copies of a table, line or MLP."""
     recipe = network_of(task)
     if recipe is not None:
@@ -436,7 +426,7 @@ def run(task: Task, folders: Folders) -> Numbers:
     return _of_mlp(task, folders) if task.get("mlp") else _of_line(task)
 
 
-def _of_network(recipe: Recipe, folders: Folders) -> Iterator[tuple[str, float]]:
+def _of_network(recipe: Recipe, folders: lab.Folders) -> Iterator[tuple[str, float]]:
     found = trained(recipe, folders)
     gamma, seen = float(recipe.gamma), found.dynamics
     loss = loss_name(gamma)
@@ -465,7 +455,7 @@ def _tested(
         yield f"{name}, {loss}", float(np.mean(each))
 
 
-def _of_table(task: Task, folders: Folders) -> Numbers:
+def _of_table(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     recipe = replace(
         TABLE, dataset=task["table"], epochs=task["epochs"], fraction=task["fraction"]
     )
@@ -473,7 +463,7 @@ def _of_table(task: Task, folders: Folders) -> Numbers:
         yield from _of_copies(recipe, data)
 
 
-def _of_line(task: Task) -> Numbers:
+def _of_line(task: lab.Task) -> lab.Numbers:
     def split(n: int, seed: list[int]) -> Split:
         found = sample(n, seed=seed)
         return Split(found.x[:, None].astype(np.float32), found.labels)
@@ -489,7 +479,7 @@ def _of_line(task: Task) -> Numbers:
     yield from _of_copies(recipe, data)
 
 
-def _of_mlp(task: Task, folders: Folders) -> Numbers:
+def _of_mlp(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     from focalibrate_papers.train import load_dataset
 
     recipe = network_recipe("fashion_mnist", "fl1", seed=0, scale=task["mlp"])
@@ -524,57 +514,4 @@ def _measured(
     yield from _tested(copy.test_logits, data.test.labels, gamma, in_halves=in_halves)
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E3",
-    source="Paper 000 (Charoenphakdee et al. 2021), Sec. 6.2 and Fig. 4-6",
-    ground="networks trained here",
-    title="Where Ψ helps: calibration against the generalisation gap",
-    protocol=(
-        "Ψ recovers the posterior from the minimiser of the expected focal loss. A network can "
-        "be near that minimiser only if it does as well on test examples as on training "
-        "examples. Measured for every problem and γ = 1, 2, 3: NLL and error on training "
-        "examples (at most 5,000) and on test examples, and ECE (10 bins) on the test examples "
-        "without and with Ψ. Problems: tables (the networks of psi-tabular), three classes on a "
-        "line with 200 to 50,000 examples (the network of synthetic-posterior, with about the "
-        "same number of steps for each), and image networks. The network of 10,000 CIFAR-10 "
-        "images was trained for psi-images; its training loss was not kept, so it is only in the "
-        "comparison by error. The γ of one problem share its data, so means and intervals are "
-        "over problems. The ECE of image networks is the mean of two halves."
-    ),
-    smaller={
-        "smallest": "Generated examples, 3 or 5 epochs, only to test the program.",
-        "reduced": (
-            "Small networks, most of them on tables; ResNet-8 instead of 8 to 110 layers, no "
-            "SVHN, 3 trials instead of 10, three seeds of the image networks. All are "
-            "questions of our own; the paper's Fig. 5 is not reproduced."
-        ),
-        "full": (
-            "Networks of at most 20 layers instead of 8 to 110, and no SVHN. All are questions "
-            "of our own; the paper's Fig. 5 is not reproduced."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    look=lambda rows, _: (rows, settings_of(rows)),
-    claims=lambda found: claims(*found),
-    tables=lambda found: tables(found[1]),
-    charts=lambda found: (gap_chart(found[1]),),
-    finding=lambda found: finding(found[1]),
-    network=network_of,
-    coverage={
-        "reduced": (
-            ("data", "SVHN, CIFAR-10, a tenth of CIFAR-10", "a tenth of CIFAR-10; ours"),
-            ("data of ours", "–", "Fashion-MNIST, tables, three classes on a line"),
-            ("networks", "ResNet-8, -20, -44, -110", "ResNet-8, MLP"),
-            ("epochs", "200 (CIFAR), 50 (SVHN)", "50 (a tenth of CIFAR-10); 15; 100"),
-            ("γ", "0, 1, 2, 3", "1, 2, 3"),
-            ("trials", "10", "in the table: 1 to 3"),
-        ),
-    },
-    changed_rules=(
-        "The rules and the bounds (0.1 of loss, 1 % of training error, 90 % for “exactly”) were "
-        "committed before any number of this experiment was computed. The results of psi-images "
-        "and psi-tabular were known by then."
-    ),
-)
+EXPERIMENT = lab.Experiment.of(__name__, tables=(tables,), charts=(gap_chart,), network=network_of)

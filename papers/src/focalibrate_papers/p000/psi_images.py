@@ -16,25 +16,10 @@ from focalibrate.calibrate import (
     fit_temperature,
 )
 from focalibrate.metrics import Cells, nll
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    mean_interval,
-    share_interval,
-    side_result,
-    spread,
-)
 from focalibrate_papers.networks import (
     SET_NAMES,
-    SMALLEST,
     UNPUBLISHED,
     Fold,
     Problem,
@@ -48,18 +33,18 @@ from focalibrate_papers.recipe import Recipe
 
 LOSS = {0: "ce", 1: "fl1", 2: "fl2", 3: "fl3"}
 """Loss of the pool by gamma."""
-SEEDS: Mapping[Scale, int] = {"smallest": 2, "reduced": 3, "full": 10}
-PROBLEMS: Mapping[Scale, tuple[Problem, ...]] = {
+SEEDS: Mapping[lab.Scale, int] = {"smallest": 2, "reduced": 3, "full": 10}
+PROBLEMS: Mapping[lab.Scale, tuple[Problem, ...]] = {
     "smallest": ("fashion_mnist",),
     "reduced": ("cifar10", "fashion_mnist"),
     "full": ("cifar10", "fashion_mnist"),
 }
-GAMMAS: dict[Scale, tuple[int, ...]] = {
+GAMMAS: dict[lab.Scale, tuple[int, ...]] = {
     "smallest": (0, 1, 3),
     "reduced": (0, 1, 2, 3),
     "full": (0, 1, 2, 3),
 }
-SMOOTHED_GAMMAS: Mapping[Scale, tuple[int, ...]] = GAMMAS | {"reduced": (0, 1, 2)}
+SMOOTHED_GAMMAS: Mapping[lab.Scale, tuple[int, ...]] = GAMMAS | {"reduced": (0, 1, 2)}
 """Exponents of the networks trained with smoothed labels, which only this experiment trains."""
 PARADIGMS = ("Standard", "TS_FL", "LS")
 WITHOUT = {"Standard": "raw", "TS_FL": "TS_FL", "LS": "raw"}
@@ -67,7 +52,7 @@ WITHOUT = {"Standard": "raw", "TS_FL": "TS_FL", "LS": "raw"}
 WITH = {"Standard": "Ψ", "TS_FL": "TS_FL+Ψ", "LS": "Ψ"}
 
 
-def paradigms(problem: Problem, scale: Scale) -> tuple[str, ...]:
+def paradigms(problem: Problem, scale: lab.Scale) -> tuple[str, ...]:
     """Return the paradigms of a problem; at reduced scale CIFAR-10 has no smoothed networks."""
     return PARADIGMS[:2] if scale == "reduced" and problem == "cifar10" else PARADIGMS
 
@@ -78,7 +63,7 @@ class Setting:
 
     problem: Problem
     paradigm: str
-    rows: Rows
+    rows: lab.Rows
     """of its networks"""
 
     @property
@@ -115,7 +100,7 @@ class Setting:
 Found: TypeAlias = dict[tuple[Problem, str], Setting]
 
 
-def settings_in(rows: Rows) -> Found:
+def settings_in(rows: lab.Rows) -> Found:
     """Return the problems and paradigms that have rows."""
     found: Found = {}
     for problem, own in by_problem(rows).items():
@@ -136,19 +121,19 @@ FEWEST_ROWS = 20
 _LOOKS = ((False, "without Ψ", 1), (True, "with Ψ", 2))
 
 
-def score_table(found: Found) -> Table:
+def score_table(found: Found) -> lab.Table:
     """Return every setting with its scores without and with Ψ."""
     body = []
     for setting in found.values():
         for gamma in setting.gammas:
             cells = [SET_NAMES[setting.problem], setting.paradigm, str(gamma)]
             cells += [
-                spread(setting.values(metric, gamma, is_after=is_after), digits)
+                lab.spread(setting.values(metric, gamma, is_after=is_after), digits)
                 for metric, digits in (("ece", 2), ("gap", 2), ("nll", 4))
                 for is_after in (False, True)
             ]
-            body.append((*cells, spread(setting.values("error", gamma, is_after=False))))
-    return Table(
+            body.append((*cells, lab.spread(setting.values("error", gamma, is_after=False))))
+    return lab.Table(
         "Mean and standard deviation over seeds",
         (
             "data",
@@ -235,7 +220,7 @@ _WORDS = {
 _WORDS["LS"] = _WORDS["TS_FL"]
 
 
-def claims(found: Found) -> Iterator[ClaimResult]:
+def claims(found: Found) -> Iterator[lab.ClaimResult]:
     """Yield one result per claim."""
     yield from _change_by_psi(found)
     yield _same_error(found)
@@ -248,15 +233,15 @@ def claims(found: Found) -> Iterator[ClaimResult]:
     yield _overconfident_ones(found)
 
 
-def _change_by_psi(found: Found) -> Iterator[ClaimResult]:
+def _change_by_psi(found: Found) -> Iterator[lab.ClaimResult]:
     """Yield the sign of the change by Ψ: the paper says that Standard gets worse on CIFAR-10."""
     for setting in found.values():
         below = not (setting.is_papers and setting.paradigm == "Standard")
         for gamma in setting.gammas[1:]:
             gap = setting.values("gap", gamma, is_after=False).mean()
             side = "over" if gap > 0 else "under"
-            yield side_result(
-                mean_interval(setting.change("ece", gamma)),
+            yield lab.side_result(
+                lab.mean_interval(setting.change("ece", gamma)),
                 claim=f"Ψ {'lowers' if below else 'raises'} the ECE of FL-{gamma}: {setting.name}",
                 what="ECE with Ψ − ECE without, paired by seed",
                 paper_value=_WORDS[setting.paradigm] if setting.is_papers else SILENT,
@@ -267,10 +252,10 @@ def _change_by_psi(found: Found) -> Iterator[ClaimResult]:
             )
 
 
-def _same_error(found: Found) -> ClaimResult:
+def _same_error(found: Found) -> lab.ClaimResult:
     changes = [s.change("error", g) for s in found.values() for g in s.gammas]
-    return side_result(
-        Interval.exact(float(max(np.abs(change).max() for change in changes))),
+    return lab.side_result(
+        lab.Interval.exact(float(max(np.abs(change).max() for change in changes))),
         claim="Ψ does not change the error",
         what="the largest change over all networks",
         paper_value="Prop. 12: Ψ preserves the decision rule",
@@ -280,13 +265,13 @@ def _same_error(found: Found) -> ClaimResult:
     )
 
 
-def _temperature_results(scaled: Setting, standard: Setting) -> Iterator[ClaimResult]:
+def _temperature_results(scaled: Setting, standard: Setting) -> Iterator[lab.ClaimResult]:
     name, is_papers = SET_NAMES[scaled.problem], scaled.is_papers
     before, after = (
-        mean_interval(_of_focal(scaled, is_after=x) - _of_focal(standard, is_after=x))
+        lab.mean_interval(_of_focal(scaled, is_after=x) - _of_focal(standard, is_after=x))
         for x in (False, True)
     )
-    yield side_result(
+    yield lab.side_result(
         before,
         claim=f"Without Ψ, TS_FL raises the ECE of Standard: {name}",
         what="ECE of TS_FL − Standard, both without Ψ, mean over γ > 0",
@@ -298,7 +283,7 @@ def _temperature_results(scaled: Setting, standard: Setting) -> Iterator[ClaimRe
         below=False,
         is_papers=is_papers,
     )
-    yield side_result(
+    yield lab.side_result(
         after,
         claim=f"With Ψ, TS_FL lowers the ECE of Standard: {name}",
         what="ECE of TS_FL − Standard, both with Ψ, mean over γ > 0",
@@ -317,11 +302,11 @@ def _of_focal(setting: Setting, *, is_after: bool) -> NDArray[np.float64]:
     return np.asarray(setting.eces(is_after=is_after)[1:].mean(axis=0))
 
 
-def _rises_with_gamma(setting: Setting) -> ClaimResult:
+def _rises_with_gamma(setting: Setting) -> lab.ClaimResult:
     last, is_papers = setting.gammas[-1], setting.is_papers
     eces = setting.eces(is_after=False)
-    return side_result(
-        mean_interval(eces[-1] - eces[0]),
+    return lab.side_result(
+        lab.mean_interval(eces[-1] - eces[0]),
         claim=f"Without Ψ, ECE rises with γ: {setting.name}",
         what=f"ECE at γ = {last} − that at γ = 0, paired by seed",
         paper_value='Sec. 6.2: "For LS and TS_FL, we observe that a larger γ always leads to '
@@ -334,14 +319,14 @@ def _rises_with_gamma(setting: Setting) -> ClaimResult:
     )
 
 
-def _smoothing_results(found: Found) -> Iterator[ClaimResult]:
+def _smoothing_results(found: Found) -> Iterator[lab.ClaimResult]:
     for setting in found.values():
         if setting.paradigm != "LS":
             continue
         yield _rises_with_gamma(setting)
         without, after = (np.ptp(setting.eces(is_after=x), axis=0) for x in (False, True))
-        yield side_result(
-            mean_interval(after - without),
+        yield lab.side_result(
+            lab.mean_interval(after - without),
             claim=f"With Ψ, the ECE depends less on γ: {setting.name}",
             what="range of ECE over γ with Ψ − that without, paired by seed",
             paper_value='Sec. 6.1: "For LS, ECE-raw drastically increases as γ increases, whereas '
@@ -353,10 +338,10 @@ def _smoothing_results(found: Found) -> Iterator[ClaimResult]:
         )
 
 
-def _against_cross_entropy(standard: Setting) -> ClaimResult:
+def _against_cross_entropy(standard: Setting) -> lab.ClaimResult:
     plain, name = standard.values("ece", 0, is_after=False), SET_NAMES[standard.problem]
-    return side_result(
-        mean_interval(_of_focal(standard, is_after=True) - plain),
+    return lab.side_result(
+        lab.mean_interval(_of_focal(standard, is_after=True) - plain),
         claim=f"FL with Ψ has at most {COMPARABLE:g} point more ECE than CE: {name}",
         what="ECE with Ψ, mean over γ > 0, − that of CE, paired by seed",
         paper_value='Sec. 6.3 says so of the 30 sets of its appendix C: "Ψ can successfully '
@@ -367,10 +352,10 @@ def _against_cross_entropy(standard: Setting) -> ClaimResult:
     )
 
 
-def _most_settings(found: Found) -> ClaimResult:
+def _most_settings(found: Found) -> lab.ClaimResult:
     changes = [s.change("ece", g).mean() for s in found.values() for g in s.gammas[1:]]
-    return side_result(
-        share_interval(int(np.sum(np.array(changes) < 0)), len(changes)),
+    return lab.side_result(
+        lab.share_interval(int(np.sum(np.array(changes) < 0)), len(changes)),
         claim="Ψ lowers the ECE of focal networks in most of the settings run here",
         what="fraction of settings (data, paradigm, γ > 0) with a lower mean",
         paper_value='Sec. 6.1, of SVHN and CIFAR-10: "Ψ substantially improves ECE for most '
@@ -382,14 +367,14 @@ def _most_settings(found: Found) -> ClaimResult:
     )
 
 
-def _overconfident_ones(found: Found) -> ClaimResult:
+def _overconfident_ones(found: Found) -> lab.ClaimResult:
     standard = [s for s in found.values() if s.paradigm == "Standard"]
     networks = [(s, gamma) for s in standard for gamma in s.gammas[1:]]
     gaps = np.concatenate([s.values("gap", gamma, is_after=False) for s, gamma in networks])
     changes = np.concatenate([s.change("ece", gamma) for s, gamma in networks])
     agree = int(np.sum((gaps > 0) == (changes > 0)))
-    return side_result(
-        share_interval(agree, gaps.size),
+    return lab.side_result(
+        lab.share_interval(agree, gaps.size),
         claim="Ψ raises the ECE exactly for the networks that are overconfident after training",
         what="fraction of focal networks (Standard) for which both or neither is true",
         paper_value='Sec. 6.2 names the cause: "DNNs can overfit the one-hot vector, which leads '
@@ -422,11 +407,11 @@ N_BINS = 10
 SMOOTHING = 0.1
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one run per network: every gamma with the labels unchanged, and smoothed for LS."""
     exponents = {0.0: GAMMAS[scale], SMOOTHING: SMOOTHED_GAMMAS[scale]}
     return [
-        Task.of(
+        lab.Task.of(
             NAME, problem=problem, gamma=gamma, label_smoothing=smoothing, seed=seed, scale=scale
         )
         for problem in PROBLEMS[scale]
@@ -436,14 +421,14 @@ def tasks(scale: Scale) -> list[Task]:
     ]
 
 
-def _recipe(task: Task) -> Recipe:
+def _recipe(task: lab.Task) -> Recipe:
     recipe = network_recipe(
         task["problem"], LOSS[task["gamma"]], seed=task["seed"], scale=task["scale"]
     )
     return replace(recipe, label_smoothing=task["label_smoothing"])
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Evaluate one network without and with Ψ, and with a temperature by focal loss before it."""
     found = trained(_recipe(task), folders)
     gamma, parts = float(task["gamma"]), folds(found.test_logits, found.test_labels)
@@ -496,60 +481,6 @@ def _scores(
             yield f"{what} in bin, {name}", float(number), float(place)
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E3",
-    source="Paper 000 (Charoenphakdee et al. 2021), Fig. 4-6 and Sec. 6",
-    ground="networks trained here",
-    title="Posterior recovery on networks trained on images",
-    protocol=(
-        "Networks trained with focal loss, γ from 0 (cross-entropy) to 3, are evaluated on test "
-        "images without and with the Ψ of their own γ. Standard: as trained. TS_FL: after "
-        "temperature scaling that minimises the focal loss. LS: trained with labels smoothed by "
-        "0.1. ECE with 10 bins. The test rows are split into two random halves by a fixed seed; "
-        "the temperature is fitted on one half and evaluated on the other, and vice versa. Every "
-        "number, also of the methods without a fit, is the mean of the two halves."
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "ResNet-8 on 10,000 images of CIFAR-10 for 24 epochs without augmentation and an MLP "
-            "on a sixth of Fashion-MNIST for 40, instead of ResNet-8 to 110 on all of CIFAR-10, "
-            "a tenth of it, and SVHN; 3 trials instead of 10; label smoothing on Fashion-MNIST "
-            "only, with γ up to 2. Nothing can be concluded about the effects of depth and of "
-            "the amount of data (Fig. 5), or about any of the paper's numbers; Fashion-MNIST is "
-            "not in the paper."
-        ),
-        "full": (
-            "One network per data set: ResNet-50 on CIFAR-10 by paper 002's protocol of 350 "
-            "epochs and ResNet-20 on Fashion-MNIST instead of SVHN. Nothing can be concluded "
-            "about the effects of depth and of the amount of data (Fig. 5)."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    look=lambda rows, _: settings_in(rows),
-    claims=claims,
-    tables=lambda found: [score_table(found)],
-    charts=charts,
-    finding=finding,
-    network=_recipe,
-    coverage={
-        "reduced": (
-            ("data", "SVHN, CIFAR-10, a tenth of CIFAR-10", "10,000 images of CIFAR-10"),
-            ("data of ours", "–", "a sixth of Fashion-MNIST"),
-            ("networks", "ResNet-8, -20, -44, -110", "ResNet-8; an MLP on Fashion-MNIST"),
-            ("epochs", "200 (CIFAR), 50 (SVHN)", "24; 40 on Fashion-MNIST"),
-            ("augmentation", "not said in our copy", "none"),
-            ("γ", "0, 1, 2, 3", "0, 1, 2, 3"),
-            ("paradigms", "Standard, TS_FL, LS", "the same; LS on Fashion-MNIST only"),
-            ("trials", "10", "3"),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: the claim about Standard on CIFAR-10 is now "
-        "judged with the sign that the paper states (Ψ worsens it), which the first rule had "
-        "wrong; what the paper does not mention is now a question of our own; a claim can be "
-        "undecided."
-    ),
+EXPERIMENT = lab.Experiment.of(
+    __name__, tables=(score_table,), charts=(charts,), look=settings_in, network=_recipe
 )

@@ -10,22 +10,9 @@ from scipy.stats import rankdata, wilcoxon
 
 from focalibrate.metrics import brier_score, classwise_ece, ece, error_rate, nll
 from focalibrate.theory import recover_log_posterior
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import Dataset, load
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    mean_interval,
-    share_interval,
-    side_result,
-)
 from focalibrate_papers.recipes import TABLE
 
 if TYPE_CHECKING:
@@ -54,7 +41,7 @@ METHODS = (CE, *(name(g) for g in GAMMAS[1:] for name in (focal, mapped)))
 class Found:
     """Numbers of each table in each trial."""
 
-    rows: Rows
+    rows: lab.Rows
 
     @property
     def sets(self) -> list[str]:
@@ -77,13 +64,13 @@ class Found:
 
 def told_apart(gaps: NDArray[np.float64]) -> tuple[int, int, int]:
     """Return on how many tables the paired interval is below 0, includes 0, is above 0."""
-    intervals = [mean_interval(gap) for gap in gaps]
+    intervals = [lab.mean_interval(gap) for gap in gaps]
     below = sum(i.high < 0 for i in intervals)
     above = sum(i.low > 0 for i in intervals)
     return below, len(intervals) - below - above, above
 
 
-def counts_table(found: Found) -> Table:
+def counts_table(found: Found) -> lab.Table:
     """Return on how many tables each method is lower than another, per metric."""
     body = []
     for metric in METRICS:
@@ -105,7 +92,7 @@ def counts_table(found: Found) -> Table:
                         f"{p:.1g}",
                     )
                 )
-    return Table(
+    return lab.Table(
         f"On how many of the {len(found.sets)} tables one is lower than the other",
         (
             "metric",
@@ -128,18 +115,18 @@ def _average_ranks(found: Found, metric: str) -> NDArray[np.float64]:
     return ranks
 
 
-def ranks_table(found: Found) -> Table:
+def ranks_table(found: Found) -> lab.Table:
     """Return the average rank of each method, per metric."""
     ranks = [_average_ranks(found, metric) for metric in METRICS]
     body = tuple(
         (method, *(f"{rank[i]:.2f}" for rank in ranks)) for i, method in enumerate(METHODS)
     )
-    return Table(
+    return lab.Table(
         "Average rank over the tables", ("method", *METRICS), body, "1 is the lowest of the seven."
     )
 
 
-def means_table(found: Found) -> Table:
+def means_table(found: Found) -> lab.Table:
     """Return the ECE of each method on each table."""
     means = [100 * found.mean(method, "ECE") for method in METHODS]
     error = 100 * found.mean(CE, ERROR)
@@ -147,7 +134,7 @@ def means_table(found: Found) -> Table:
         (name, *(f"{mean[i]:.2f}" for mean in means), f"{error[i]:.2f}")
         for i, name in enumerate(found.sets)
     )
-    return Table(
+    return lab.Table(
         "ECE of each table, %", ("table", *METHODS, "error of CE"), body, "Means over trials."
     )
 
@@ -210,10 +197,10 @@ _PAPER = (
 )
 
 
-def claims(found: Found, *, large: tuple[str, ...]) -> list[ClaimResult]:
+def claims(found: Found) -> list[lab.ClaimResult]:
     """Return one result per claim."""
-    results = [r for gamma in GAMMAS[1:] for r in _of_ece(found, gamma, large)]
-    results += [_of_metric(found, metric, large) for metric in METRICS[1:]]
+    results = [r for gamma in GAMMAS[1:] for r in _of_ece(found, gamma)]
+    results += [_of_metric(found, metric) for metric in METRICS[1:]]
     return [*results, _same_error(found)]
 
 
@@ -229,14 +216,14 @@ def finding(found: Found) -> str:
     )
 
 
-def _share(holds: NDArray[np.bool_]) -> Interval:
-    return share_interval(int(holds.sum()), len(holds))
+def _share(holds: NDArray[np.bool_]) -> lab.Interval:
+    return lab.share_interval(int(holds.sum()), len(holds))
 
 
-def _of_ece(found: Found, gamma: float, large: tuple[str, ...]) -> Iterator[ClaimResult]:
+def _of_ece(found: Found, gamma: float) -> Iterator[lab.ClaimResult]:
     n, raw, fixed = len(found.sets), focal(gamma), mapped(gamma)
     is_higher = found.mean(raw, "ECE") > found.mean(CE, "ECE")
-    yield side_result(
+    yield lab.side_result(
         _share(is_higher),
         claim=f"{raw} has a higher ECE than cross-entropy on most tables",
         what="fraction of tables, by the mean over trials",
@@ -244,10 +231,10 @@ def _of_ece(found: Found, gamma: float, large: tuple[str, ...]) -> Iterator[Clai
         unit=f"of {n} tables",
         below=False,
         bound=0.5,
-        note=_by_size(found, is_higher, large),
+        note=_by_size(found, is_higher),
     )
     is_lower = found.mean(fixed, "ECE") < found.mean(raw, "ECE")
-    yield side_result(
+    yield lab.side_result(
         _share(is_lower),
         claim=f"Ψ lowers the ECE of {raw} on most tables",
         what="fraction of tables, by the mean over trials",
@@ -255,12 +242,12 @@ def _of_ece(found: Found, gamma: float, large: tuple[str, ...]) -> Iterator[Clai
         unit=f"of {n} tables",
         below=False,
         bound=0.5,
-        note=_by_size(found, is_lower, large),
+        note=_by_size(found, is_lower),
     )
     gap = 100 * found.gap(fixed, CE, "ECE")
     better, like, worse = told_apart(gap)
-    yield side_result(
-        mean_interval(gap.mean(axis=1)),
+    yield lab.side_result(
+        lab.mean_interval(gap.mean(axis=1)),
         claim=f"{fixed} has at most {MARGIN:g} point more ECE than cross-entropy",
         what="mean difference, over tables",
         paper_value=_PAPER,
@@ -271,11 +258,11 @@ def _of_ece(found: Found, gamma: float, large: tuple[str, ...]) -> Iterator[Clai
     )
 
 
-def _of_metric(found: Found, metric: str, large: tuple[str, ...]) -> ClaimResult:
+def _of_metric(found: Found, metric: str) -> lab.ClaimResult:
     """Judge the effect of Ψ on another metric, over all exponents together."""
     gaps = [found.gap(mapped(g), focal(g), metric).mean(axis=1) for g in GAMMAS[1:]]
     is_lower = np.mean(gaps, axis=0) < 0
-    return side_result(
+    return lab.side_result(
         _share(is_lower),
         claim=f"Ψ lowers the {metric} of focal loss on most tables",
         what="fraction of tables, by the mean over trials and exponents",
@@ -284,13 +271,13 @@ def _of_metric(found: Found, metric: str, large: tuple[str, ...]) -> ClaimResult
         below=False,
         bound=0.5,
         is_papers=False,
-        note=_by_size(found, is_lower, large),
+        note=_by_size(found, is_lower),
     )
 
 
-def _by_size(found: Found, holds: NDArray[np.bool_], large: tuple[str, ...]) -> str:
+def _by_size(found: Found, holds: NDArray[np.bool_]) -> str:
     """Return on how many small and large tables something holds, if there are both."""
-    is_large = np.array([name in large for name in found.sets])
+    is_large = np.array([name in LARGE for name in found.sets])
     if not is_large.any():
         return ""
     return (
@@ -299,10 +286,10 @@ def _by_size(found: Found, holds: NDArray[np.bool_], large: tuple[str, ...]) -> 
     )
 
 
-def _same_error(found: Found) -> ClaimResult:
+def _same_error(found: Found) -> lab.ClaimResult:
     gaps = [found.gap(mapped(g), focal(g), ERROR) for g in GAMMAS[1:]]
-    return side_result(
-        Interval.exact(float(np.abs(gaps).max())),
+    return lab.side_result(
+        lab.Interval.exact(float(np.abs(gaps).max())),
         claim="Ψ does not change any prediction",
         what="largest change of the error in any trial",
         paper_value="Prop. 12: Ψ preserves the decision rule",
@@ -332,16 +319,16 @@ N_BINS = 10
 """As paper 000 has it."""
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one run per table; it trains all trials and exponents at once."""
     if scale == "smallest":
         few = {"trials": 2, "epochs": 3, "fraction": 0.04}
-        return [Task.of(NAME, dataset=name, **few) for name in ("overlap_1d", "square_2d")]
+        return [lab.Task.of(NAME, dataset=name, **few) for name in ("overlap_1d", "square_2d")]
     sets, trials = (SMALL, 5) if scale == "reduced" else (SMALL + LARGE, 10)
-    return [Task.of(NAME, dataset=d, trials=trials, epochs=100, fraction=1.0) for d in sets]
+    return [lab.Task.of(NAME, dataset=d, trials=trials, epochs=100, fraction=1.0) for d in sets]
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Train one copy per trial and exponent; `at` of the numbers is the trial."""
     from focalibrate_papers.train import train_many
 
@@ -353,7 +340,7 @@ def run(task: Task, folders: Folders) -> Numbers:
             yield from _measured(copy, own[copy.recipe.seed].test.labels)
 
 
-def tables_of(task: Task, name: str, folders: Folders) -> Iterator[dict[int, Dataset]]:
+def tables_of(task: lab.Task, name: str, folders: lab.Folders) -> Iterator[dict[int, Dataset]]:
     """Yield a table's splits by trial, those with equally many columns together.
 
     If a category is missing in the training part of a split, the split has one column less.
@@ -386,51 +373,9 @@ def _measured(
             yield f"{name} {metric}", float(f"{value:.7g}"), trial
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E4",
-    source="Paper 000 (Charoenphakdee et al. 2021), Appendix C",
-    ground="networks trained here",
-    title="Ψ on tables",
-    protocol=(
-        "On each table a network with two hidden layers of 64 units is trained with "
-        "cross-entropy and with focal loss of exponent 1, 2 and 3 (SGD with momentum 0.9, "
-        "learning rate 0.05 divided by 10 at half and three quarters of 100 epochs, batches of "
-        "64, weight decay 5e-4: our choice, because we do not have the text of Appendix C). "
-        "Every trial has its own split (60 % to train, 20 % to test; the rest is not used), "
-        "weights and order; the four losses of a trial share them. Measured: ECE, classwise ECE "
-        "(10 bins each), log loss, Brier score and error on the test examples, without and with "
-        "the Ψ of the training exponent."
-    ),
-    smaller={
-        "smallest": "Two generated sets of 200 examples, 2 trials of 3 epochs, only to test the "
-        "program.",
-        "reduced": f"The {len(SMALL)} tables with fewer than 2,000 rows, 5 trials instead of 10: "
-        "nothing can be concluded about larger tables.",
-        "full": (
-            f"{len(SMALL + LARGE)} tables of our choice: our copy of the paper lacks appendix C, "
-            "with its 30 data sets, networks and settings, so this is not a reproduction of it."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    look=lambda rows, _: Found(rows),
-    claims=lambda found: claims(found, large=LARGE),
-    tables=lambda found: (counts_table(found), ranks_table(found), means_table(found)),
-    charts=lambda found: (ece_chart(found), ranks_chart(found)),
-    finding=finding,
-    coverage={
-        "full": (
-            ("data", "30 sets (appendix C, not in our copy)", f"{len(SMALL + LARGE)} tables"),
-            ("networks", "not in our copy", "MLP, two hidden layers of 64 units"),
-            ("γ", "not in our copy", "0, 1, 2, 3"),
-            ("epochs", "not in our copy", "100"),
-            ("trials", "10 (of its image networks)", "10"),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: the run is no longer called full; "
-        "proportions have exact intervals; a claim can be undecided; metrics other than ECE are "
-        "questions of our own."
-    ),
+EXPERIMENT = lab.Experiment.of(
+    __name__,
+    tables=(counts_table, ranks_table, means_table),
+    charts=(ece_chart, ranks_chart),
+    look=Found,
 )

@@ -14,21 +14,8 @@ from focalibrate.theory import (
     tau_over,
     tau_under,
 )
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    drawn,
-    number_result,
-    side_result,
-)
 
 GAMMAS = (0.5, 1.0, 2.0, 3.0, 5.0)
 COUNTEREXAMPLES: tuple[tuple[tuple[float, ...], float], ...] = (
@@ -40,7 +27,7 @@ COUNTEREXAMPLES: tuple[tuple[tuple[float, ...], float], ...] = (
 """Vectors whose top probability Ψ lowers, with the exponent."""
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Compute one part; nothing is read or trained."""
     del folders
     part = {
@@ -56,7 +43,7 @@ def run(task: Task, folders: Folders) -> Numbers:
     return part[task["part"]](task)
 
 
-def _factor(task: Task) -> Numbers:
+def _factor(task: lab.Task) -> lab.Numbers:
     gamma = task["gamma"]
     v = np.unique(np.concatenate([np.linspace(0.0, 1.0, task["n"] // 2), _fine(task["n"] // 2)]))
     low, high = tau_over(gamma), tau_under(gamma)
@@ -64,7 +51,7 @@ def _factor(task: Task) -> Numbers:
     yield "tau_under", high
     yield "phi at tau_over", float(phi(np.array(low), gamma))
     yield "phi at tau_under", float(phi(np.array(high), gamma))
-    yield from drawn("phi", v, phi(v, gamma))
+    yield from lab.drawn("phi", v, phi(v, gamma))
 
 
 def _fine(n: int) -> Floats:
@@ -72,7 +59,7 @@ def _fine(n: int) -> Floats:
     return np.geomspace(1e-3, 0.6, n)
 
 
-def _thresholds(task: Task) -> Numbers:
+def _thresholds(task: lab.Task) -> lab.Numbers:
     for gamma in np.geomspace(1e-2, 30.0, task["n"] // 4):
         yield "tau_over", tau_over(float(gamma)), float(gamma)
         yield "tau_under", tau_under(float(gamma)), float(gamma)
@@ -84,7 +71,7 @@ def _one_above(top: Floats, n_classes: int) -> Floats:
     return np.concatenate([top[:, None], rest], axis=1)
 
 
-def _minimiser(task: Task) -> Numbers:
+def _minimiser(task: lab.Task) -> lab.Numbers:
     k, gamma = task["n_classes"], task["gamma"]
     low = 1.0 / k
     tops = np.unique(
@@ -100,10 +87,10 @@ def _minimiser(task: Task) -> Numbers:
     above = np.flatnonzero(top_q > tops)
     if len(above):
         yield "crossing", float(top_q[above[-1]])
-    yield from drawn("max q", tops, top_q)
+    yield from lab.drawn("max q", tops, top_q)
 
 
-def _two_levels(task: Task) -> Numbers:
+def _two_levels(task: lab.Task) -> lab.Numbers:
     """Return the largest decrease among vectors of two levels, with `a` classes on top."""
     k, gamma = task["n_classes"], task["gamma"]
     largest, where = -np.inf, (0, 0.0)
@@ -124,7 +111,7 @@ def _two_levels(task: Task) -> Numbers:
     yield "max q there", where[1]
 
 
-def _vectors(task: Task) -> Numbers:
+def _vectors(task: lab.Task) -> lab.Numbers:
     """Count random vectors that contradict Theorem 8, and find the least rise above ½."""
     rng = np.random.default_rng(task["seed"])
     wrong, n_over, n_under, rise, argmax = 0, 0, 0, np.inf, 0
@@ -148,7 +135,7 @@ def _vectors(task: Task) -> Numbers:
     yield "predicted class changed", float(argmax)
 
 
-def _counterexample(task: Task) -> Numbers:
+def _counterexample(task: lab.Task) -> lab.Numbers:
     vector, gamma = COUNTEREXAMPLES[task["case"] - 1]
     q = np.array(vector)
     yield "gamma", gamma
@@ -157,11 +144,11 @@ def _counterexample(task: Task) -> Numbers:
     yield "max psi", float(recover_posterior(q, gamma).max())
 
 
-def _slides(task: Task) -> Numbers:
+def _slides(task: lab.Task) -> lab.Numbers:
     yield "q", float(focal_minimiser(np.array([0.9, 0.1]), task["gamma"])[0])
 
 
-def _footnote(task: Task) -> Numbers:
+def _footnote(task: lab.Task) -> lab.Numbers:
     """Find the exponents up to which vectors of K classes can be overconfident.
 
     Near the uniform vector (the footnote's limit), and with K-1 equal classes above a rare one.
@@ -174,7 +161,7 @@ def _footnote(task: Task) -> Numbers:
     q = _rare(k, 0.01)
     gammas = np.geomspace(1e-3, 10.0, task["n"] // 4)
     falls = [q.max() - recover_posterior(q, float(gamma)).max() for gamma in gammas]
-    yield from drawn("fall", gammas, np.array(falls))
+    yield from lab.drawn("fall", gammas, np.array(falls))
 
 
 def _rare(n_classes: int, share: float) -> Floats:
@@ -203,12 +190,12 @@ FOOTNOTE_CLASSES = (3, 4, 5, 6)
 ROUNDING = 1e-12
 
 
-def fall(rows: Rows, n_classes: int, gamma: float) -> float:
+def fall(rows: lab.Rows, n_classes: int, gamma: float) -> float:
     """Return the largest max q - max Ψ(q) of the search."""
     return rows.one("largest fall", n_classes=n_classes, gamma=gamma)
 
 
-def thresholds(rows: Rows) -> Table:
+def thresholds(rows: lab.Rows) -> lab.Table:
     """Return the thresholds of each exponent drawn."""
     head = ("γ", "τ_oc", "φ(τ_oc), the largest", "τ_uc", "largest over, K=1000", "crossing")
     body = []
@@ -218,17 +205,17 @@ def thresholds(rows: Rows) -> Table:
         curve = rows.of(part="minimiser", n_classes=FIGURE_CLASSES[1], gamma=g)
         numbers += [curve.one("largest over"), *curve.values("crossing")]
         body.append((f"{g:g}", *(f"{x:.5f}" for x in numbers)))
-    return Table("Thresholds of Theorem 8", head, tuple(body))
+    return lab.Table("Thresholds of Theorem 8", head, tuple(body))
 
 
-def falls(rows: Rows) -> Table:
+def falls(rows: lab.Rows) -> lab.Table:
     """Return for which classes and exponents Ψ can lower the confidence."""
 
     def cell(k: int, g: float) -> str:
         size = fall(rows, k, g)
         return f"{size:.2g}" if size > ROUNDING else "none"
 
-    return Table(
+    return lab.Table(
         "Largest max q - max Ψ(q) among vectors of two levels",
         ("classes", *(f"γ={g:g}" for g in SEARCHED_GAMMAS)),
         tuple((f"{k}", *(cell(k, g) for g in SEARCHED_GAMMAS)) for k in SEARCHED_CLASSES),
@@ -237,7 +224,7 @@ def falls(rows: Rows) -> Table:
     )
 
 
-def counterexamples(rows: Rows) -> Table:
+def counterexamples(rows: lab.Rows) -> lab.Table:
     """Return the vectors that refute Proposition 5 of paper 003."""
     body = []
     for case, (vector, gamma) in enumerate(COUNTEREXAMPLES, 1):
@@ -247,12 +234,12 @@ def counterexamples(rows: Rows) -> Table:
             (shown, f"{gamma:g}", *(f"{rows.one(m, case=case):.6f}" for m in ("max q", "max psi")))
         )
     head = ("q", "γ", "max q", "max Ψ(q)")
-    return Table(
+    return lab.Table(
         "Vectors whose confidence Ψ lowers (contradicting 003, Prop. 5)", head, tuple(body)
     )
 
 
-def figure_1(rows: Rows) -> Chart:
+def figure_1(rows: lab.Rows) -> Chart:
     """Return φ, the regions of one exponent and the thresholds of all."""
     curves = [
         Series(*rows.curve("phi", part="factor", gamma=g), label=f"γ={g:g}", color=i)
@@ -295,7 +282,7 @@ def figure_1(rows: Rows) -> Chart:
     )
 
 
-def figure_2(rows: Rows) -> Chart:
+def figure_2(rows: lab.Rows) -> Chart:
     """Return max q against max η."""
 
     def panel(k: int, title: str, limit: float) -> Panel:
@@ -322,7 +309,7 @@ def figure_2(rows: Rows) -> Chart:
     )
 
 
-def few_classes(rows: Rows) -> Chart:
+def few_classes(rows: lab.Rows) -> Chart:
     """Return the overconfidence with few classes, by exponent."""
     curves = {k: rows.curve("fall", n_classes=k) for k in FOOTNOTE_CLASSES}
     floor = -max(float(y.max()) for _, y in curves.values())  # lower values do not matter
@@ -350,7 +337,7 @@ FOOTNOTE = (
 )
 
 
-def claims(rows: Rows) -> tuple[ClaimResult, ...]:
+def claims(rows: lab.Rows) -> tuple[lab.ClaimResult, ...]:
     """Judge the theorems and figures of paper 000, and claims that contradict them."""
     return (
         *_theorems(rows),
@@ -360,7 +347,7 @@ def claims(rows: Rows) -> tuple[ClaimResult, ...]:
     )
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     wrong = int(rows.values("in the wrong regime").sum())
     n = sum(int(rows.values(m).sum()) for m in ("below tau_over", "above tau_under"))
@@ -371,11 +358,11 @@ def finding(rows: Rows) -> str:
     )
 
 
-def _theorems(rows: Rows) -> Iterator[ClaimResult]:
+def _theorems(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     _, low = rows.curve("tau_over", part="thresholds")
     _, high = rows.curve("tau_under", part="thresholds")
-    yield side_result(
-        Interval.exact(min(low.min(), (high - low).min(), (0.5 - high).min())),
+    yield lab.side_result(
+        lab.Interval.exact(min(low.min(), (high - low).min(), (0.5 - high).min())),
         claim="The thresholds are in order: 0 < τ_oc < τ_uc < 1/2",
         what="the smallest of τ_oc, τ_uc − τ_oc and 1/2 − τ_uc over γ from 0.01 to 30",
         paper_value="Thm. 8, 1: 0 < τ_oc < τ_uc < 0.5",
@@ -384,8 +371,8 @@ def _theorems(rows: Rows) -> Iterator[ClaimResult]:
         theory="000-thm-8",
     )
     n = [int(rows.values(m).sum()) for m in ("below tau_over", "above tau_under")]
-    yield number_result(
-        Interval.exact(rows.values("in the wrong regime").sum() if min(n) else np.nan),
+    yield lab.number_result(
+        lab.Interval.exact(rows.values("in the wrong regime").sum() if min(n) else np.nan),
         0.0,
         tolerance=0.0,
         claim="Overconfident where max q ≤ τ_oc, underconfident where max q ≥ τ_uc",
@@ -395,8 +382,8 @@ def _theorems(rows: Rows) -> Iterator[ClaimResult]:
         unit="vectors in the other regime",
         theory="000-thm-8",
     )
-    yield side_result(
-        Interval.exact(rows.values("least rise above 1/2").min()),
+    yield lab.side_result(
+        lab.Interval.exact(rows.values("least rise above 1/2").min()),
         claim="Underconfident where max q > 1/2, for every γ",
         what="smallest max Ψ(q) − max q over random vectors with max q in (0.5, 0.999)",
         paper_value='Cor. 9: "For all γ > 0, q is ηUC if max q ∈ (0.5, 1)"',
@@ -405,8 +392,8 @@ def _theorems(rows: Rows) -> Iterator[ClaimResult]:
         theory="000-cor-9",
     )
     cases = [(k, g) for k in FIGURE_CLASSES for g in GAMMAS]
-    yield side_result(
-        Interval.exact(max(rows.one("round trip", n_classes=k, gamma=g) for k, g in cases)),
+    yield lab.side_result(
+        lab.Interval.exact(max(rows.one("round trip", n_classes=k, gamma=g) for k, g in cases)),
         claim="Ψ recovers the posterior from the focal minimiser",
         what="largest error of any probability",
         paper_value="Thm. 11: η(x) = Ψ(q(x)) for the focal risk minimizer q",
@@ -414,8 +401,8 @@ def _theorems(rows: Rows) -> Iterator[ClaimResult]:
         bound=1e-9,
         theory="000-thm-11",
     )
-    yield number_result(
-        Interval.exact(rows.values("predicted class changed").sum()),
+    yield lab.number_result(
+        lab.Interval.exact(rows.values("predicted class changed").sum()),
         0.0,
         tolerance=0.0,
         claim="Ψ keeps the predicted class",
@@ -426,10 +413,10 @@ def _theorems(rows: Rows) -> Iterator[ClaimResult]:
     )
 
 
-def _figures(rows: Rows) -> Iterator[ClaimResult]:
+def _figures(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     two, many = FIGURE_CLASSES
-    yield side_result(
-        Interval.exact(min(rows.one("least under", n_classes=two, gamma=g) for g in GAMMAS)),
+    yield lab.side_result(
+        lab.Interval.exact(min(rows.one("least under", n_classes=two, gamma=g) for g in GAMMAS)),
         claim="With two classes the minimiser is underconfident everywhere",
         what="smallest max η − max q over the curves of Figure 2a",
         paper_value='Cor. 10: "For all γ > 0, q is always ηUC in binary classification unless '
@@ -439,8 +426,8 @@ def _figures(rows: Rows) -> Iterator[ClaimResult]:
         theory="000-cor-10",
     )
     gaps = [rows.one("largest under", n_classes=two, gamma=g) for g in GAMMAS]
-    yield side_result(
-        Interval.exact(np.diff(gaps).min()),
+    yield lab.side_result(
+        lab.Interval.exact(np.diff(gaps).min()),
         claim="A larger γ causes a larger gap between max q and the posterior (K=2)",
         what="smallest rise of the largest gap from one exponent to the next",
         paper_value='Fig. 2a: "a larger γ causes a larger gap between max q and the true '
@@ -450,8 +437,8 @@ def _figures(rows: Rows) -> Iterator[ClaimResult]:
         note=f"The largest gap rises from {gaps[0]:.3f} to {gaps[-1]:.3f}.",
     )
     over = [rows.one("largest over", n_classes=many, gamma=g) for g in GAMMAS]
-    yield side_result(
-        Interval.exact(min(over)),
+    yield lab.side_result(
+        lab.Interval.exact(min(over)),
         claim="With 1000 classes the minimiser is overconfident somewhere, for each γ",
         what="largest max q − max η, at the exponent with the smallest",
         paper_value='Fig. 2b: "the relation of a 1000-way classification where the focal loss can '
@@ -464,8 +451,8 @@ def _figures(rows: Rows) -> Iterator[ClaimResult]:
         crossing = rows.values("crossing", n_classes=many, gamma=g)
         low, high = (rows.one(f"tau_{side}", part="factor", gamma=g) for side in ("over", "under"))
         outside += not (len(crossing) == 1 and low <= crossing[0] <= high)
-    yield number_result(
-        Interval.exact(outside),
+    yield lab.number_result(
+        lab.Interval.exact(outside),
         0.0,
         tolerance=0.0,
         claim="The curve changes from over- to underconfident inside the ambiguous region (τ_oc, "
@@ -477,11 +464,11 @@ def _figures(rows: Rows) -> Iterator[ClaimResult]:
     )
 
 
-def _footnote_claim(rows: Rows) -> Iterator[ClaimResult]:
+def _footnote_claim(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     near = {k: rows.one("limit near uniform", n_classes=k) for k in FOOTNOTE_CLASSES}
     tied = {k: rows.one("limit at tied classes", n_classes=k) for k in FOOTNOTE_CLASSES}
-    yield number_result(
-        Interval.exact(near[5]),
+    yield lab.number_result(
+        lab.Interval.exact(near[5]),
         0.03,
         tolerance=0.005,
         claim="Near the uniform vector, overconfidence needs five classes and a γ of at most 0.03",
@@ -496,8 +483,8 @@ def _footnote_claim(rows: Rows) -> Iterator[ClaimResult]:
         (k for k in SEARCHED_CLASSES for g in SEARCHED_GAMMAS if fall(rows, k, g) > ROUNDING),
         default=np.nan,
     )
-    yield side_result(
-        Interval.exact(fewest),
+    yield lab.side_result(
+        lab.Interval.exact(fewest),
         claim="Away from the uniform vector, four classes are enough for overconfidence",
         what="fewest classes of a vector whose top probability exceeds the posterior's",
         paper_value="our extension: the footnote is about the limit max q → 1/K only",
@@ -510,11 +497,11 @@ def _footnote_claim(rows: Rows) -> Iterator[ClaimResult]:
     )
 
 
-def _elsewhere(rows: Rows) -> Iterator[ClaimResult]:
+def _elsewhere(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     cases = range(1, len(COUNTEREXAMPLES) + 1)
     rises = [rows.one("max psi", case=c) - rows.one("max q", case=c) for c in cases]
-    yield side_result(
-        Interval.exact(min(rises)),
+    yield lab.side_result(
+        lab.Interval.exact(min(rises)),
         claim="Ψ never lowers the top probability, for any number of classes (paper 003)",
         what="max Ψ(q) − max q, to 1e-12, for the vectors of the table",
         paper_value='003, Prop. 5: "Let the model’s output for a test instance be a predicted '
@@ -529,8 +516,8 @@ def _elsewhere(rows: Rows) -> Iterator[ClaimResult]:
         "classes and where max q > 1/2.",
     )
     for gamma, score in SLIDES.items():
-        yield number_result(
-            Interval.exact(rows.one("q", gamma=gamma)),
+        yield lab.number_result(
+            lab.Interval.exact(rows.one("q", gamma=gamma)),
             score,
             tolerance=0.005,
             claim=f"If the posterior is (0.9, 0.1), the minimiser for γ = {gamma:g} is "
@@ -547,51 +534,30 @@ NAME = "regimes"
 SEEDS = (0, 1, 2)
 
 
-def tasks(scale: Scale) -> Sequence[Task]:
+def tasks(scale: lab.Scale) -> Sequence[lab.Task]:
     """Return the computations: the same at each scale, but on coarser grids at the smallest."""
     n = 40 if scale == "smallest" else 240
-    found = [Task.of(NAME, part="factor", gamma=g, n=n) for g in GAMMAS]
+    found = [lab.Task.of(NAME, part="factor", gamma=g, n=n) for g in GAMMAS]
     found += [
-        Task.of(NAME, part="minimiser", n_classes=k, gamma=g, n=n)
+        lab.Task.of(NAME, part="minimiser", n_classes=k, gamma=g, n=n)
         for k in FIGURE_CLASSES
         for g in GAMMAS
     ]
     found += [
-        Task.of(NAME, part="two levels", n_classes=k, gamma=g, n=n)
+        lab.Task.of(NAME, part="two levels", n_classes=k, gamma=g, n=n)
         for k in SEARCHED_CLASSES
         for g in SEARCHED_GAMMAS
     ]
-    found += [Task.of(NAME, part="vectors", seed=seed, n=10 * n) for seed in SEEDS]
+    found += [lab.Task.of(NAME, part="vectors", seed=seed, n=10 * n) for seed in SEEDS]
     found += [
-        Task.of(NAME, part="counterexample", case=i) for i in range(1, len(COUNTEREXAMPLES) + 1)
+        lab.Task.of(NAME, part="counterexample", case=i)
+        for i in range(1, len(COUNTEREXAMPLES) + 1)
     ]
-    found += [Task.of(NAME, part="slides", gamma=g) for g in SLIDES]
-    found += [Task.of(NAME, part="footnote", n_classes=k, n=n) for k in FOOTNOTE_CLASSES]
-    return [*found, Task.of(NAME, part="thresholds", n=n)]
+    found += [lab.Task.of(NAME, part="slides", gamma=g) for g in SLIDES]
+    found += [lab.Task.of(NAME, part="footnote", n_classes=k, n=n) for k in FOOTNOTE_CLASSES]
+    return [*found, lab.Task.of(NAME, part="thresholds", n=n)]
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E1",
-    source="Paper 000 (Charoenphakdee et al. 2021), Fig. 1-2, Thm. 8, footnote 2; slides 001",
-    ground="theory",
-    title="Where focal training is over- and underconfident",
-    protocol="Computed, without training: φ and its thresholds; the focal minimiser of "
-    "posteriors with one class above equal others; random vectors of 3 to 300 classes; and a "
-    "search for overconfidence among all vectors of two levels on a grid. `focalibrate theory` "
-    "checks the same theorems in other ways, including direct minimisation of the risk.",
-    smaller={
-        "smallest": "Coarse grids and few random vectors, only to test the program.",
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [thresholds(rows), falls(rows), counterexamples(rows)],
-    charts=lambda rows: [figure_1(rows), figure_2(rows), few_classes(rows)],
-    finding=finding,
-    changed_rules=(
-        "Correction: earlier versions of this page called footnote 2 refuted. The footnote is "
-        "about the limit max q → 1/K, where it is right; that four classes are enough elsewhere "
-        "is our extension."
-    ),
+EXPERIMENT = lab.Experiment.of(
+    __name__, tables=(thresholds, falls, counterexamples), charts=(figure_1, figure_2, few_classes)
 )

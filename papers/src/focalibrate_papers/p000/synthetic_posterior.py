@@ -16,23 +16,9 @@ from focalibrate.calibrate import (
 from focalibrate.metrics import ece, error_rate, kl_divergence
 from focalibrate.simulated import MEANS, RANGE, SCALES, KnownPosterior, posterior_at, sample
 from focalibrate.theory import focal_minimiser
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import Dataset, Split
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    drawn,
-    mean_interval,
-    number_result,
-    side_result,
-)
 from focalibrate_papers.recipes import LINE
 
 METHODS = ("raw", "TS", "Ψ")
@@ -43,19 +29,19 @@ CASES = [(loss, m) for loss in LOSSES for m in METHODS if loss != "CE" or m == "
 """Losses and the methods that follow them: cross-entropy needs none."""
 
 
-def table(rows: Rows) -> Table:
+def table(rows: lab.Rows) -> lab.Table:
     """Return error, KLD and ECE of every size, loss and method."""
     body = []
     for n in (*sizes_in(rows), 0):
         for loss, method in CASES:
             cells = []
             for metric in METRICS:
-                found = mean_interval(rows.values(f"{loss} {method} {metric}", n=n))
+                found = lab.mean_interval(rows.values(f"{loss} {method} {metric}", n=n))
                 text = f"{found.estimate:.5f}"
                 many = np.isfinite(found.low)
                 cells.append(f"{text} [{found.low:.5f}, {found.high:.5f}]" if many else text)
             body.append((size_name(n), loss, SHOWN[method], *cells))
-    return Table(
+    return lab.Table(
         "Mean over seeds with 95 % interval",
         ("trained on", "loss", "scores", *METRICS),
         tuple(body),
@@ -64,7 +50,7 @@ def table(rows: Rows) -> Table:
     )
 
 
-def figure_3(rows: Rows) -> Chart:
+def figure_3(rows: lab.Rows) -> Chart:
     """Return densities, posterior and learned scores along the line, for the first seed."""
     x = np.linspace(*RANGE, 121)
     each = np.exp(-0.5 * ((x[:, None] - MEANS) / SCALES) ** 2) / (SCALES * np.sqrt(2 * np.pi)) / 3
@@ -94,12 +80,12 @@ def figure_3(rows: Rows) -> Chart:
     )
 
 
-def kld_chart(rows: Rows) -> Chart:
+def kld_chart(rows: lab.Rows) -> Chart:
     """Return the KLD of every size, loss and method."""
     names = [f"{loss} {SHOWN[method]}" for loss, method in CASES]
     series = []
     for n in (*sizes_in(rows), 0):
-        found = [mean_interval(rows.values(f"{lo} {m} KLD", n=n)) for lo, m in CASES]
+        found = [lab.mean_interval(rows.values(f"{lo} {m} KLD", n=n)) for lo, m in CASES]
         # The minimiser's KLD after Ψ is only rounding error, which a log scale cannot show.
         kept = [(name, i) for name, i in zip(names, found, strict=True) if i.estimate > 1e-9]
         middle = np.array([i.estimate for _, i in kept])
@@ -143,7 +129,7 @@ _ERROR = (
 )
 
 
-def claims(rows: Rows) -> Iterator[ClaimResult]:
+def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield one result per claim."""
     sizes = sizes_in(rows)
     yield from _recovery(rows, sizes)
@@ -152,7 +138,7 @@ def claims(rows: Rows) -> Iterator[ClaimResult]:
     yield from _raw(largest, size_name(sizes[-1]))
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     n = sizes_in(rows)[-1]
     raw, scaled, psi = (rows.values(f"FL-5 {m} KLD", n=n).mean() for m in ("raw", "TS", "Ψ"))
@@ -163,13 +149,13 @@ def finding(rows: Rows) -> str:
     )
 
 
-def _recovery(rows: Rows, sizes: Sequence[int]) -> Iterator[ClaimResult]:
+def _recovery(rows: lab.Rows, sizes: Sequence[int]) -> Iterator[lab.ClaimResult]:
     for n in reversed(sizes):
         for loss in FOCAL:
             raw, psi = (rows.values(f"{loss} {m} KLD", n=n) for m in ("raw", "Ψ"))
             floor = rows.values("CE raw KLD", n=n)
-            yield side_result(
-                mean_interval((psi - floor) / (raw - floor)),
+            yield lab.side_result(
+                lab.mean_interval((psi - floor) / (raw - floor)),
                 claim=f"Ψ removes the KLD that {loss} adds to that of CE ({size_name(n)})",
                 what="(KLD after Ψ − KLD of CE) / (KLD before Ψ − KLD of CE), per seed",
                 paper_value=_ZERO,
@@ -183,8 +169,8 @@ def _recovery(rows: Rows, sizes: Sequence[int]) -> Iterator[ClaimResult]:
         for n in sizes
         for loss in FOCAL
     ]
-    yield side_result(
-        Interval.exact(max(moved)),
+    yield lab.side_result(
+        lab.Interval.exact(max(moved)),
         claim="Ψ leaves the error exactly the same",
         what="largest change of the error over losses, sizes and seeds",
         paper_value='Sec. 5.2: "the ERR remains exactly the same"',
@@ -193,8 +179,8 @@ def _recovery(rows: Rows, sizes: Sequence[int]) -> Iterator[ClaimResult]:
     )
     for loss in FOCAL:
         found, before = (rows.values(f"{loss} {m} ECE", n=sizes[-1]) for m in ("Ψ", "raw"))
-        yield side_result(
-            mean_interval(found),
+        yield lab.side_result(
+            lab.mean_interval(found),
             claim=f"Ψ brings the ECE of {loss} to almost zero ({size_name(sizes[-1])})",
             what="ECE after Ψ",
             paper_value=_ZERO,
@@ -204,19 +190,19 @@ def _recovery(rows: Rows, sizes: Sequence[int]) -> Iterator[ClaimResult]:
         )
 
 
-def _temperature(rows: Rows, size: str) -> Iterator[ClaimResult]:
+def _temperature(rows: lab.Rows, size: str) -> Iterator[lab.ClaimResult]:
     for loss in FOCAL:
         raw, scaled, psi = (rows.values(f"{loss} {m} KLD") for m in ("raw", "TS", "Ψ"))
-        yield side_result(
-            mean_interval(raw - scaled),
+        yield lab.side_result(
+            lab.mean_interval(raw - scaled),
             claim=f"TS_NLL moves {loss} closer to the posterior ({size})",
             what="KLD before − KLD after, per seed",
             paper_value=_GAP,
             unit="KLD, raw − TS_NLL",
             below=False,
         )
-        yield side_result(
-            mean_interval(scaled - psi),
+        yield lab.side_result(
+            lab.mean_interval(scaled - psi),
             claim=f"After TS_NLL a gap remains that Ψ closes, for {loss} ({size})",
             what="KLD of TS_NLL − KLD of Ψ, per seed",
             paper_value=_GAP,
@@ -227,11 +213,11 @@ def _temperature(rows: Rows, size: str) -> Iterator[ClaimResult]:
         )
 
 
-def _raw(rows: Rows, size: str) -> Iterator[ClaimResult]:
+def _raw(rows: lab.Rows, size: str) -> Iterator[lab.ClaimResult]:
     under = {loss: rows.values(f"{loss} raw under") for loss in LOSSES}
     for low, high in (("CE", "FL-1"), ("FL-1", "FL-5")):
-        yield side_result(
-            mean_interval(under[high] - under[low]),
+        yield lab.side_result(
+            lab.mean_interval(under[high] - under[low]),
             claim=f"{high} is less confident than {low} ({size})",
             what=f"mean of max η − max q, {high} − {low}, per seed",
             paper_value=_UNDER,
@@ -242,8 +228,8 @@ def _raw(rows: Rows, size: str) -> Iterator[ClaimResult]:
         )
     for loss in FOCAL:
         gap = rows.values(f"{loss} raw ERR") - rows.values("CE raw ERR")
-        yield number_result(
-            mean_interval(gap),
+        yield lab.number_result(
+            lab.mean_interval(gap),
             0.0,
             tolerance=0.005,
             claim=f"The error of {loss} is roughly that of CE ({size})",
@@ -252,8 +238,8 @@ def _raw(rows: Rows, size: str) -> Iterator[ClaimResult]:
             unit=f"error, {loss} − CE",
         )
     best = np.min([rows.values(f"{loss} raw best class") for loss in LOSSES], axis=0)
-    yield side_result(
-        mean_interval(best).within(0.0, 1.0),
+    yield lab.side_result(
+        lab.mean_interval(best).within(0.0, 1.0),
         claim=f"All networks find the most probable class ({size})",
         what="fraction of test points, for the worst of the three losses",
         paper_value=_ERROR,
@@ -276,14 +262,14 @@ N_BINS = 10
 GRID = np.linspace(*RANGE, 121)
 
 
-def tasks(scale: Scale) -> Sequence[Task]:
+def tasks(scale: lab.Scale) -> Sequence[lab.Task]:
     """Return a run for each size and seed, which draws examples and first weights."""
     found = [
-        Task.of(NAME, n=n, seed=seed, tested=TESTED[scale], short=scale == "smallest")
+        lab.Task.of(NAME, n=n, seed=seed, tested=TESTED[scale], short=scale == "smallest")
         for n in SIZES[scale]
         for seed in range(SEEDS[scale])
     ]
-    return [*found, Task.of(NAME, n=0, seed=0, tested=TESTED[scale], short=False)]
+    return [*found, lab.Task.of(NAME, n=0, seed=0, tested=TESTED[scale], short=False)]
 
 
 def size_name(n: int) -> str:
@@ -291,12 +277,12 @@ def size_name(n: int) -> str:
     return f"n={n}" if n else EXACT
 
 
-def sizes_in(rows: Rows) -> list[int]:
+def sizes_in(rows: lab.Rows) -> list[int]:
     """Return the numbers of training examples, in ascending order, without the minimiser."""
     return sorted(n for n in rows.each("n") if n)
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Train with each loss, and compare raw scores, TS_NLL and Ψ with the known posterior."""
     del folders
     seed, n = task["seed"], task["n"]
@@ -325,13 +311,13 @@ def _figures(probs: Floats, test: KnownPosterior) -> Iterator[tuple[str, float]]
     yield "best class", float(is_best.mean())
 
 
-def _curves(name: str, probs: Floats) -> Numbers:
+def _curves(name: str, probs: Floats) -> lab.Numbers:
     for k, column in enumerate(probs.T):
-        yield from drawn(f"{name} class {k}", GRID, column)
+        yield from lab.drawn(f"{name} class {k}", GRID, column)
 
 
 def _trained(
-    task: Task, validation: KnownPosterior, test: KnownPosterior
+    task: lab.Task, validation: KnownPosterior, test: KnownPosterior
 ) -> dict[str, tuple[NDArray[np.floating], NDArray[np.floating]]]:
     """Return validation and test logits, then a grid's, of one network per loss."""
     from dataclasses import replace
@@ -372,44 +358,4 @@ def _minimisers(
     return {loss: (best(validation, g), best(test, g)) for loss, g in LOSSES.items()}
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E2",
-    source="Paper 000 (Charoenphakdee et al. 2021), Sec. 5.2 and Fig. 3",
-    ground="generated data",
-    title="Ψ recovers a known posterior, temperature does not",
-    protocol="Three overlapping Gaussian classes on a line, whose posterior is known; networks "
-    "of three layers (64 units each) are trained with CE and with focal loss of γ = 1 and 5, "
-    "from the same initial weights. Raw scores, temperature scaling by NLL on 5,000 validation "
-    "examples, and Ψ are compared by error, KLD to the posterior and ECE (10 bins) on 50,000 "
-    "test examples. Each seed draws its own examples. The paper prints neither its densities nor "
-    "its sizes. Two sizes were chosen before the run: the 5,000 training examples of the recipes "
-    "e2-ce, e2-fl1 and e2-fl5, and 50,000 (batches of 512, 25 epochs, the learning rate divided "
-    "by 10 at 60 % and 85 %), where the effect of the losses is less hidden by estimation noise. "
-    "The exact minimiser is the best that training could reach.",
-    smaller={
-        "smallest": "200 and 400 training examples, 5 epochs, 3 seeds, only to test the program.",
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [table(rows)],
-    charts=lambda rows: [figure_3(rows), kld_chart(rows)],
-    finding=finding,
-    coverage=dict.fromkeys(
-        ("reduced", "full"),
-        (
-            ("densities", "three classes on a line, in a figure only", "three Gaussians"),
-            ("network", "three-layer MLP", "three layers, 64 units each"),
-            ("losses", "CE, FL-1, FL-5", "CE, FL-1, FL-5"),
-            ("training examples", "not said", "5,000 and 50,000"),
-            ("seeds", "1", "10"),
-        ),
-    ),
-    changed_rules=(
-        "Rules changed after the results were seen: with 5,000 examples the KLD after Ψ is "
-        "compared with that of cross-entropy, which so few examples cannot bring to 0, instead "
-        "of with 0 (with 50,000 both rules agree); errors count as roughly the same by their "
-        "whole interval instead of their estimate, which changed no verdict."
-    ),
-)
+EXPERIMENT = lab.Experiment.of(__name__, tables=(table,), charts=(figure_3, kld_chart))

@@ -9,25 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.theory import phi
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    as_ours,
-    mean_interval,
-    side_result,
-    spread,
-)
 from focalibrate_papers.networks import (
     SET_NAMES,
     SHOWN,
-    SMALLEST,
     UNPUBLISHED,
     Problem,
     by_problem,
@@ -83,14 +69,14 @@ _END = {
 }
 
 
-def end_table(rows: Rows) -> Iterator[Table]:
+def end_table(rows: lab.Rows) -> Iterator[lab.Table]:
     """Yield one table per data set with the figures at the end of training."""
     for problem, own in by_problem(rows).items():
-        yield Table(
+        yield lab.Table(
             f"{SET_NAMES[problem]}: the end of training",
             ("loss", *_END.values()),
             tuple(
-                (SHOWN[loss], *(spread(own.values(m, loss=loss), 3) for m in _END))
+                (SHOWN[loss], *(lab.spread(own.values(m, loss=loss), 3) for m in _END))
                 for loss in losses_in(own)
             ),
             "Mean ± standard deviation over the seeds; fractions and nats. Gradients are medians "
@@ -99,7 +85,7 @@ def end_table(rows: Rows) -> Iterator[Table]:
         )
 
 
-def charts(rows: Rows) -> Iterator[Chart]:
+def charts(rows: lab.Rows) -> Iterator[Chart]:
     """Yield the paper's four figures for the first set, and its third for the others."""
     (problem, first), *others = by_problem(rows).items()
     yield _figure_1(first, problem)
@@ -110,7 +96,7 @@ def charts(rows: Rows) -> Iterator[Chart]:
     yield _figure_4(first, problem)
 
 
-def _figure_1(rows: Rows, problem: Problem) -> Chart:
+def _figure_1(rows: lab.Rows, problem: Problem) -> Chart:
     def panel(title: str, y_label: str, metrics: dict[str, str]) -> Panel:
         series = [Series(*rows.curve(m, loss="ce"), label) for m, label in metrics.items()]
         return Panel(title, "epoch", y_label, series)
@@ -151,7 +137,7 @@ def _figure_1(rows: Rows, problem: Problem) -> Chart:
     )
 
 
-def _figure_2(rows: Rows, problem: Problem) -> Chart:
+def _figure_2(rows: lab.Rows, problem: Problem) -> Chart:
     panels = []
     for i in range(1, 5):
         accuracy, share = (
@@ -180,7 +166,7 @@ def _figure_2(rows: Rows, problem: Problem) -> Chart:
     )
 
 
-def _figure_3(rows: Rows, problem: Problem, curves: Sequence[str]) -> Chart:
+def _figure_3(rows: lab.Rows, problem: Problem, curves: Sequence[str]) -> Chart:
     panels = []
     for metric in curves:
         is_first = metric == curves[0]
@@ -197,7 +183,7 @@ def _figure_3(rows: Rows, problem: Problem, curves: Sequence[str]) -> Chart:
     )
 
 
-def _figure_4(rows: Rows, problem: Problem) -> Chart:
+def _figure_4(rows: lab.Rows, problem: Problem) -> Chart:
     p = np.linspace(0.0, 1.0, 201)
     gammas = (0.0, 1.0, 2.0, 3.0, 7.0)
     factor = [Series(p, phi(p, gamma=g), label=f"γ = {g:g}") for g in gammas]
@@ -215,7 +201,7 @@ def _figure_4(rows: Rows, problem: Problem) -> Chart:
     )
 
 
-def _histogram(rows: Rows, losses: Sequence[str], when: str) -> Panel:
+def _histogram(rows: lab.Rows, losses: Sequence[str], when: str) -> Panel:
     series = [Series(*rows.curve(f"gradients, {when}", loss=x), SHOWN[x]) for x in losses]
     epoch = rows.values(f"epoch of gradients, {when}", loss=losses[0])[0]
     return Panel(f"After epoch {epoch:.0f}", "log10 of the gradient norm", "share", series)
@@ -251,15 +237,17 @@ _ORDER = (
 )
 
 
-def claims(rows: Rows) -> Iterator[ClaimResult]:
+def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield the results of every set that was run."""
     for problem, own in by_problem(rows).items():
         for result in claims_of_set(own, problem):
             words = f"{result.paper_value} (the paper says so about CIFAR-10)"
-            yield as_ours(result, paper_value=words) if problem in UNPUBLISHED else result
+            yield lab.as_ours(result, paper_value=words) if problem in UNPUBLISHED else result
 
 
-def claims_of_set(rows: Rows, problem: Problem, *, name: str = "") -> Iterator[ClaimResult]:
+def claims_of_set(
+    rows: lab.Rows, problem: Problem, *, name: str = ""
+) -> Iterator[lab.ClaimResult]:
     """Yield the results of one set, called `name` in the claims if that is given."""
     for part in (_overfitting, _focal, _still_confident, _weights, _gradient_claims, _order):
         for result in part(rows):
@@ -271,16 +259,16 @@ def claims_of_set(rows: Rows, problem: Problem, *, name: str = "") -> Iterator[C
 
 
 def _compared(
-    rows: Rows, loss: str, other: str, metric: str, *, what: str, **words: Any
-) -> Iterator[ClaimResult]:
+    rows: lab.Rows, loss: str, other: str, metric: str, *, what: str, **words: Any
+) -> Iterator[lab.ClaimResult]:
     """Yield the result on `loss` − `other`, paired by seed, if both were trained."""
     ours = difference(rows, loss, other, metric)
     if ours is not None:
         what = f"{what}, {SHOWN[loss]} − {SHOWN[other]}, paired by seed"
-        yield side_result(ours, what=what, **words)
+        yield lab.side_result(ours, what=what, **words)
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     problem, rows = next(iter(by_problem(rows).items()))
     rise = {loss: rows.values("rise of nll_incorrect", loss=loss).mean() for loss in ("ce", "fl3")}
@@ -298,7 +286,7 @@ def finding(rows: Rows) -> str:
     return f"{text}."
 
 
-def _overfitting(rows: Rows) -> Iterator[ClaimResult]:
+def _overfitting(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield Section 3's account of cross-entropy (Figure 1)."""
     told = (
         (
@@ -330,8 +318,8 @@ def _overfitting(rows: Rows) -> Iterator[ClaimResult]:
     for figure, name, claim, below, words in told:
         values = rows.values(f"rise of {figure}", loss="ce")
         if values.size:
-            yield side_result(
-                mean_interval(values),
+            yield lab.side_result(
+                lab.mean_interval(values),
                 claim=f"under CE {name} {claim}",
                 what=f"{name} of the validation examples at the end − that after the first epoch "
                 "after the drop",
@@ -341,7 +329,7 @@ def _overfitting(rows: Rows) -> Iterator[ClaimResult]:
             )
 
 
-def _focal(rows: Rows) -> Iterator[ClaimResult]:
+def _focal(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield how FL-3 differs from cross-entropy (Figure 3 a–f)."""
     told = (
         (
@@ -391,11 +379,13 @@ def _focal(rows: Rows) -> Iterator[ClaimResult]:
         yield from _compared(rows, "fl3", "ce", metric, claim=claim, what=what, **words)
 
 
-def _still_confident(rows: Rows) -> Iterator[ClaimResult]:
+def _still_confident(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     losses = [loss for loss in losses_in(rows) if loss in ("ce", *FIXED)]
-    found = {loss: mean_interval(rows.values("test p_true_correct", loss=loss)) for loss in losses}
+    found = {
+        loss: lab.mean_interval(rows.values("test p_true_correct", loss=loss)) for loss in losses
+    }
     least = min(found, key=lambda loss: found[loss].estimate)
-    yield side_result(
+    yield lab.side_result(
         found[least],
         claim="right predictions keep a mean probability over 0.95, CE and FL-1 to -3",
         what="probability of the true class, right predictions on the test examples, for the "
@@ -408,7 +398,7 @@ def _still_confident(rows: Rows) -> Iterator[ClaimResult]:
     )
 
 
-def _weights(rows: Rows) -> Iterator[ClaimResult]:
+def _weights(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield whose last layer has the larger weights, before the drop and at the end."""
     told = (
         ("weight norm before the drop", "larger", False),
@@ -430,7 +420,7 @@ def _weights(rows: Rows) -> Iterator[ClaimResult]:
             )
 
 
-def _gradient_claims(rows: Rows) -> Iterator[ClaimResult]:
+def _gradient_claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield how gradient norms of training examples compare early and late (Figure 4)."""
     first, last = (
         paired(rows, "fl3", "ce", f"log10 gradient norm, {name} look")
@@ -438,8 +428,8 @@ def _gradient_claims(rows: Rows) -> Iterator[ClaimResult]:
     )
     if not first:
         return
-    yield side_result(
-        mean_interval([abs(gap) for gap in first.values()]).within(0.0, math.inf),
+    yield lab.side_result(
+        lab.mean_interval([abs(gap) for gap in first.values()]).within(0.0, math.inf),
         claim="early on, the gradient norms of FL-3 and CE are similar",
         what="distance of the medians of FL-3 and CE at the first measurement, in decades (0.301 "
         "is a factor of two)",
@@ -447,16 +437,16 @@ def _gradient_claims(rows: Rows) -> Iterator[ClaimResult]:
         unit="decades",
         bound=FACTOR_TWO,
     )
-    yield side_result(
-        mean_interval([last[seed] - first[seed] for seed in first]),
+    yield lab.side_result(
+        lab.mean_interval([last[seed] - first[seed] for seed in first]),
         claim="the gradient norms of CE fall less than those of FL-3",
         what="change of the median from the first to the last measurement, in decades, FL-3 − CE, "
         "paired by seed",
         paper_value=_GRADIENTS,
         unit="decades",
     )
-    yield side_result(
-        mean_interval(list(last.values())),
+    yield lab.side_result(
+        lab.mean_interval(list(last.values())),
         claim="late in training the gradient norms are smaller with FL-3 than CE",
         what="median of FL-3 − CE at the last measurement, in decades, paired by seed",
         paper_value=_GRADIENTS,
@@ -464,7 +454,7 @@ def _gradient_claims(rows: Rows) -> Iterator[ClaimResult]:
     )
 
 
-def _order(rows: Rows) -> Iterator[ClaimResult]:
+def _order(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield the order of calibration by the exponent (Figure 3 g)."""
     for loss, other in (("fl1", "ce"), ("fl2", "fl1"), ("fl3", "fl2"), ("fl3", "ce")):
         yield from _compared(
@@ -501,12 +491,12 @@ LOW, HIGH = -6.0, 2.0
 """Powers of ten between which gradient norms are shown; others are counted at the ends."""
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one task per network."""
     return pool_tasks(NAME, scale, problems=PROBLEMS, losses=LOSSES)
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Return the curves of the network's training and the numbers that claims are judged by."""
     recipe = pool_recipe(task)
     seen = trained(recipe, folders).dynamics
@@ -515,7 +505,7 @@ def run(task: Task, folders: Folders) -> Numbers:
     return [*_whole_run(seen, drop=first_drop(recipe)), *_curves(seen, BRIEF)]
 
 
-def training_numbers(recipe: Recipe, seen: Arrays, *, loss: str) -> Numbers:
+def training_numbers(recipe: Recipe, seen: Arrays, *, loss: str) -> lab.Numbers:
     """Yield what claims are judged by, and all that the paper's four figures show of a loss."""
     yield from _whole_run(seen, drop=first_drop(recipe))
     yield from _curves(seen, CURVES_OF_CE if loss == "ce" else CURVES_OF_ALL)
@@ -614,54 +604,6 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E6",
-    source="Paper 002, Figures 1–4 and Sections 3–4",
-    ground="networks trained here",
-    title="How training makes networks overconfident, and how focal loss reduces it",
-    protocol=(
-        "Measured after each epoch while a network is trained: NLL, entropy and probability of "
-        "the true class, separately for right and wrong predictions; error, ECE, norm of the "
-        "last layer's weights, and for each training example the norm of the last layer's "
-        "gradient. A rise is the value on the validation examples after the last epoch − that "
-        "after the first epoch with a lower learning rate (the paper's epoch 150). Comparisons "
-        "of two losses at the end use all test examples. Means over seeds; differences are "
-        "paired by seed."
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "ResNet-8 on 10,000 CIFAR-10 images without augmentation, 24 epochs with one drop of "
-            "the learning rate after 9, instead of ResNet-50 on 45,000 and 350 epochs with two. "
-            "An MLP of two hidden layers on 9,000 images of Fashion-MNIST, 40 epochs, drop after "
-            "20, which the paper does not have. Curves are for the validation examples (1,111 of "
-            "CIFAR-10), the paper's are for the test examples; training and test examples are "
-            "evaluated every fourth epoch. Nothing can be concluded about effects that need "
-            "hundreds of epochs or a network that fits its training examples without error."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=end_table,
-    charts=charts,
-    finding=finding,
-    network=pool_recipe,
-    coverage={
-        "reduced": (
-            ("data", "CIFAR-10 (45,000 images)", "10,000 images of CIFAR-10"),
-            ("data of ours", "–", "9,000 images of Fashion-MNIST"),
-            ("networks", "ResNet-50", "ResNet-8; an MLP on Fashion-MNIST"),
-            ("losses", "CE, FL-1, FL-2, FL-3", "CE, FL-1, FL-2, FL-3"),
-            ("epochs", "350, learning rate ÷ 10 at 150 and 250", "24, ÷ 10 at 9"),
-            ("training error at the end", "0 %", "in the table"),
-            ("seeds", "1", "3"),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: a claim can be undecided; what is measured "
-        "on Fashion-MNIST is a question of our own, and so is its probability of right "
-        "predictions, which had counted as not run at full size."
-    ),
+EXPERIMENT = lab.Experiment.of(
+    __name__, tables=(end_table,), charts=(charts,), network=pool_recipe
 )

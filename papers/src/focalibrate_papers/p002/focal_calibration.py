@@ -12,30 +12,12 @@ from numpy.typing import NDArray
 
 from focalibrate.calibrate import Identity
 from focalibrate.metrics import adaptive_ece, classwise_ece, ece, error_rate, mce, nll
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    as_ours,
-    mean_interval,
-    number_result,
-    share_interval,
-    side_result,
-    spread,
-)
 from focalibrate_papers.networks import (
-    HALVES_NOTE,
     PROBLEMS,
     SET_NAMES,
     SHOWN,
-    SMALLEST,
     TOO_FEW,
     UNPUBLISHED,
     Fold,
@@ -134,7 +116,14 @@ def raw_scores(logits: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[s
     return scores(np.asarray(Identity().log_probs(logits.astype(np.float64))), labels)
 
 
-def main_table(rows: Rows, problem: Problem) -> Table:
+def score_tables(rows: lab.Rows) -> Iterator[lab.Table]:
+    """Yield both tables of each data set."""
+    for problem, own in by_problem(rows).items():
+        yield main_table(own, problem)
+        yield other_table(own, problem)
+
+
+def main_table(rows: lab.Rows, problem: Problem) -> lab.Table:
     """Return ECE, temperature and error beside the paper's (Tables 1, 3, 4, 7 and 9)."""
     columns = [("ECE %", "ece"), ("ECE % on halves", ""), ("ECE % after T", "ece_post")]
     if not any(row.metric == "ECE % on halves" for row in rows):
@@ -143,7 +132,7 @@ def main_table(rows: Rows, problem: Problem) -> Table:
     return _table(rows, problem, f"{SET_NAMES[problem]}: ECE, temperature and error", columns)
 
 
-def other_table(rows: Rows, problem: Problem) -> Table:
+def other_table(rows: lab.Rows, problem: Problem) -> lab.Table:
     """Return AdaECE, classwise ECE and NLL beside the paper's (Tables 2, 5, 8 and 10–13)."""
     columns = [("AdaECE %", "ada"), ("AdaECE % after T", "ada_post")]
     columns += [("classwise ECE %", ""), ("classwise ECE % after T", "")]
@@ -152,7 +141,9 @@ def other_table(rows: Rows, problem: Problem) -> Table:
     return _table(rows, problem, f"{SET_NAMES[problem]}: other scores", columns)
 
 
-def _table(rows: Rows, problem: Problem, title: str, columns: Sequence[tuple[str, str]]) -> Table:
+def _table(
+    rows: lab.Rows, problem: Problem, title: str, columns: Sequence[tuple[str, str]]
+) -> lab.Table:
     has_paper = any(paper_values(problem, loss) for loss in SHOWN)
     head, body = ["loss"], []
     for metric, field in columns:
@@ -160,14 +151,14 @@ def _table(rows: Rows, problem: Problem, title: str, columns: Sequence[tuple[str
     for loss in losses_in(rows):
         cells = [SHOWN[loss]]
         for metric, field in columns:
-            cells.append(spread(rows.values(metric, loss=loss)))
+            cells.append(lab.spread(rows.values(metric, loss=loss)))
             if field and has_paper:
                 cells.append(_paper_cell(paper_values(problem, loss), field))
         body.append(tuple(cells))
     networks = " and ".join(paper_values(problem, "ce"))
     note = "Mean ± standard deviation over the seeds; train error after the last epoch."
     note += f" Paper: {networks}." if has_paper else " The paper does not have this data set."
-    return Table(title, tuple(head), tuple(body), note)
+    return lab.Table(title, tuple(head), tuple(body), note)
 
 
 def _paper_cell(found: dict[str, PaperValues], field: str) -> str:
@@ -175,8 +166,9 @@ def _paper_cell(found: dict[str, PaperValues], field: str) -> str:
     return " / ".join(f"{value:.2f}" for value in values) or "–"
 
 
-def charts(sets: Mapping[Problem, Rows]) -> Iterator[Chart]:
+def set_charts(rows: lab.Rows) -> Iterator[Chart]:
     """Yield ECE and temperature of each set, by training loss."""
+    sets = concluded(rows)
     yield Chart(
         "ece",
         "ECE on the test rows before and after temperature scaling, by training loss; bars are "
@@ -192,12 +184,14 @@ def charts(sets: Mapping[Problem, Rows]) -> Iterator[Chart]:
     )
 
 
-def _panel(rows: Rows, problem: Problem, metrics: Sequence[str], y_label: str) -> Panel:
+def _panel(rows: lab.Rows, problem: Problem, metrics: Sequence[str], y_label: str) -> Panel:
     losses = losses_in(rows)
     names = [SHOWN[loss] for loss in losses]
     series = []
     for metric in metrics:
-        found = [mean_interval(rows.values(metric, loss=x)).within(0.0, np.inf) for x in losses]
+        found = [
+            lab.mean_interval(rows.values(metric, loss=x)).within(0.0, np.inf) for x in losses
+        ]
         series.append(Series.of_intervals(names, found, metric if len(metrics) > 1 else ""))
     if metrics == ("T",):
         series.append(Series(names, np.ones(len(names)), style="dashed", color=6))
@@ -278,12 +272,12 @@ NEAR_ONE = Measure(
 ERROR = Measure("error %", lambda p: p["error"], "error", "points of error", _ERROR, 1.0)
 
 
-Gap: TypeAlias = Callable[[Rows, str, str, str], Interval | None]
+Gap: TypeAlias = Callable[[lab.Rows, str, str, str], lab.Interval | None]
 
 
-def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
+def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield how many data sets agree, then the comparisons per set, then the printed numbers."""
-    shown = concluded(rows, is_full=is_full)
+    shown, is_full = concluded(rows), rows.scale == "full"
     trained = {p: own for p, own in shown.items() if is_full or p not in SHORT}
     if is_full:
         for loss in FOCAL:
@@ -296,22 +290,24 @@ def claims(rows: Rows, *, is_full: bool) -> Iterator[ClaimResult]:
             yield from claims_of_number(trained[problem], problem, loss)
     for problem in (problem for problem in shown if problem not in trained):
         for result in claims_of_set(shown[problem], problem, name=SHORT[problem]):
-            yield as_ours(result, paper_value=f"{_EARLY} {result.paper_value}")
+            yield lab.as_ours(result, paper_value=f"{_EARLY} {result.paper_value}")
 
 
-def concluded(rows: Rows, *, is_full: bool) -> dict[Problem, Rows]:
+def concluded(rows: lab.Rows) -> dict[Problem, lab.Rows]:
     """Return the sets to conclude from: at full size all, else without `TOO_FEW`."""
-    return {p: own for p, own in by_problem(rows).items() if is_full or p not in TOO_FEW}
+    return {
+        p: own for p, own in by_problem(rows).items() if p not in TOO_FEW or rows.scale == "full"
+    }
 
 
 def claims_of_set(
-    rows: Rows,
+    rows: lab.Rows,
     problem: Problem,
     *,
     name: str = "",
     gap: Gap = difference,
     paired_by: str = "seed",
-) -> Iterator[ClaimResult]:
+) -> Iterator[lab.ClaimResult]:
     """Yield the comparisons of losses on one set.
 
     Args:
@@ -333,15 +329,15 @@ def claims_of_set(
 
 
 def _compared(
-    rows: Rows,
+    rows: lab.Rows,
     problem: Problem,
     pair: tuple[str, str],
     measure: Measure,
-    ours: Interval,
+    ours: lab.Interval,
     *,
     name: str,
     what: str,
-) -> ClaimResult:
+) -> lab.ClaimResult:
     """Return the result for two losses, in the direction of the paper's table."""
     loss, other = pair
     below, note = _direction(problem, loss, other, measure)
@@ -351,7 +347,7 @@ def _compared(
             f" With cross-entropy T is {warmth.mean():.2f} here: it is hardly overconfident, so "
             "there is little that focal loss could improve."
         )
-    return side_result(
+    return lab.side_result(
         ours,
         claim=f"{name}: {SHOWN[loss]} {measure.words(below=below)} {SHOWN[other]}",
         what=what,
@@ -405,7 +401,9 @@ def _shown(measure: Measure, values: PaperValues) -> str:
     )
 
 
-def _count(sets: Mapping[Problem, Rows], loss: str, measure: Measure) -> Iterator[ClaimResult]:
+def _count(
+    sets: Mapping[Problem, lab.Rows], loss: str, measure: Measure
+) -> Iterator[lab.ClaimResult]:
     """Yield on which fraction of the paper's sets `loss` is lower than cross-entropy.
 
     At full size only: fewer of its sets cannot decide a claim about almost all cases.
@@ -423,8 +421,8 @@ def _count(sets: Mapping[Problem, Rows], loss: str, measure: Measure) -> Iterato
         for (where, network), table in PAPER_VALUES.items()
         if measure.value(table[loss]) < measure.value(table["ce"])
     ]
-    yield side_result(
-        share_interval(len(below), len(gaps)),
+    yield lab.side_result(
+        lab.share_interval(len(below), len(gaps)),
         claim=f"{SHOWN[loss]} has a lower {measure.what} than CE in almost all cases",
         what=f"fraction of the paper's {len(gaps)} data sets run here with a lower mean",
         paper_value=f"{measure.sentence}; this is so in {len(paper)} of its {len(PAPER_VALUES)} "
@@ -437,16 +435,16 @@ def _count(sets: Mapping[Problem, Rows], loss: str, measure: Measure) -> Iterato
 
 
 def claims_of_number(
-    rows: Rows, problem: Problem, loss: str, *, name: str = ""
-) -> Iterator[ClaimResult]:
+    rows: lab.Rows, problem: Problem, loss: str, *, name: str = ""
+) -> Iterator[lab.ClaimResult]:
     """Yield the result for a printed ECE, if the network was trained."""
     values = rows.values(BEFORE.metric, loss=loss)
     if not np.size(values):
         return
     network = MAIN[problem]
     paper = PAPER_VALUES[problem, network][loss]["ece"]
-    yield number_result(
-        mean_interval(values).within(0.0, 100.0),
+    yield lab.number_result(
+        lab.mean_interval(values).within(0.0, 100.0),
         paper,
         tolerance=ECE_TOLERANCE,
         claim=f"{name or SET_NAMES[problem]}: ECE of {SHOWN[loss]} before T",
@@ -460,21 +458,21 @@ NAME = "focal-calibration"
 LOSSES = ("ce", "ls", "brier", "mmce", "fl1", "fl2", "fl3", "flsd53")
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one task per network."""
     return pool_tasks(NAME, scale, problems=PROBLEMS, losses=LOSSES)
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Return the network's scores on its test rows, and its final error on training rows."""
     found = trained(pool_recipe(task), folders)
     return network_numbers(found, folds(found.test_logits, found.test_labels))
 
 
-def _finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
-    for problem, own in concluded(rows, is_full=False).items():
+    for problem, own in concluded(lab.Rows(rows.rows, "reduced")).items():
         before, after = (
             "{:.1f} ({:.1f})".format(
                 *(own.values(name, loss=loss).mean() for name in ("ECE %", "T"))
@@ -485,81 +483,6 @@ def _finding(rows: Rows) -> str:
     return f"ECE in % (and best T) with CE → with FL-3: {'; '.join(parts)}."
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E5",
-    source="Paper 002, Tables 1–13",
-    ground="networks trained here",
-    title="Focal loss calibrates the networks it trains",
-    protocol=(
-        "One network per data set, loss and seed; ECE, AdaECE, MCE (15 bins), classwise ECE, NLL "
-        "and error on its test rows before and after temperature scaling. T minimises ECE "
-        f"(AdaECE for AdaECE after T) over 0.1 to 10 by 0.1, as in the paper. {HALVES_NOTE} ECE "
-        "is biased upwards with fewer rows, so compare the ECE after T with the ECE before T on "
-        "the same halves. A claim is what the paper's text says, unless its own tables show the "
-        "opposite for the data set: then it is what they show."
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "CIFAR-10: ResNet-8 on 10,000 images without augmentation for 24 epochs, instead of "
-            "ResNet-50 and -110, Wide-ResNet and DenseNet on 45,000 for 350; no CIFAR-100. "
-            "Fashion-MNIST (not in the paper): an MLP of two hidden layers on 9,000 images. 20 "
-            "Newsgroups: a quarter of the texts, 20 of 50 epochs, max-pooling with stride 5. "
-            "SST: 10 of 25 epochs (for all 25, see the experiment sst). Three seeds. Scheduled γ "
-            "and FLSD-532 are not trained; Brier, MMCE and label smoothing (our addition, not in "
-            "the paper) only on Fashion-MNIST, FL-1 and FL-2 not on text. So the paper's numbers "
-            "cannot be checked, only the direction in which losses differ; and where the "
-            "training error is still near the test error there is little overconfidence, so not "
-            "even the effect of focal loss on it. Nothing is concluded about large networks."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    look=lambda rows, scale: (rows, scale == "full"),
-    claims=lambda found: claims(found[0], is_full=found[1]),
-    tables=lambda found: [
-        table
-        for problem, own in by_problem(found[0]).items()
-        for table in (main_table(own, problem), other_table(own, problem))
-    ],
-    charts=lambda found: charts(concluded(found[0], is_full=found[1])),
-    finding=lambda found: _finding(found[0]),
-    network=pool_recipe,
-    coverage={
-        "reduced": (
-            (
-                "data",
-                "CIFAR-10, CIFAR-100, 20 Newsgroups, SST binary",
-                "10,000 images of CIFAR-10, a quarter of 20 Newsgroups, SST binary",
-            ),
-            ("data of ours", "–", "9,000 images of Fashion-MNIST"),
-            (
-                "networks",
-                "ResNet-50 and -110, Wide-ResNet, DenseNet; CNN; Tree-LSTM",
-                "ResNet-8; the CNN with coarser pooling; Tree-LSTM; an MLP (Fashion-MNIST)",
-            ),
-            (
-                "losses",
-                "CE, Brier, MMCE, FL-1 to FL-3, scheduled and sample-wise γ",
-                "CE, FL-3, FLSD-53; FL-1, FL-2 on images; Brier, MMCE on Fashion-MNIST",
-            ),
-            ("epochs", "350 (images), 50 (20 Newsgroups), 25 (SST)", "24, 20, 10"),
-            ("seeds", "1", "3"),
-            (
-                "error on 20 Newsgroups",
-                "26.7 % (CE)",
-                "in the table: far higher, so nothing is concluded from that set",
-            ),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: a claim can be undecided; “almost all” "
-        "requires nine in ten instead of more than half, with an exact interval for the "
-        "proportion; Fashion-MNIST and label smoothing, which the paper does not mention, are "
-        "questions of our own; 20 Newsgroups, which we trained too little, is in the tables but "
-        "left out of the conclusions; SST after 10 epochs is a question of our own, because the "
-        "experiment sst trains it as long as the paper; a claim about almost all cases is judged "
-        "only if the paper's sets are run at full size."
-    ),
+EXPERIMENT = lab.Experiment.of(
+    __name__, tables=(score_tables,), charts=(set_charts,), network=pool_recipe
 )

@@ -11,22 +11,10 @@ from focalibrate.calibrate import (
     TemperatureScaling,
 )
 from focalibrate.metrics import adaptive_ece, ece, error_rate, nll
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    side_result,
-)
 from focalibrate_papers.networks import (
     SHOWN,
-    SMALLEST,
     Fold,
     Problem,
     best_temperature,
@@ -54,19 +42,19 @@ RESAMPLES = 200
 ONE_SEED = "The interval is over test rows: there is one network per loss."
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one task per loss."""
-    return [Task.of(NAME, loss=loss, seed=0, is_small=scale == "smallest") for loss in LOSSES]
+    return [lab.Task.of(NAME, loss=loss, seed=0, is_small=scale == "smallest") for loss in LOSSES]
 
 
-def recipe_of(task: Task) -> Recipe:
+def recipe_of(task: lab.Task) -> Recipe:
     """Return how the task's network is trained."""
     if task["is_small"]:
         return network_recipe(PROBLEM, task["loss"], seed=task["seed"], scale="smallest")
     return long_recipe("column", task["loss"], seed=task["seed"])
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Measure one network, then again on resampled rows, the same for every network."""
     found = trained(recipe_of(task), folders)
     rows = found.fold
@@ -78,7 +66,7 @@ def run(task: Task, folders: Folders) -> Numbers:
     yield from _resampled(rows, fits, n=10 if task["is_small"] else RESAMPLES)
 
 
-def _resampled(rows: Fold, fits: dict[str, float], *, n: int) -> Numbers:
+def _resampled(rows: Fold, fits: dict[str, float], *, n: int) -> lab.Numbers:
     """Yield the numbers that are judged for each resample; T by ECE is fitted again in each.
 
     TS and FTS keep their parameters: their grid is too large to search again.
@@ -114,7 +102,7 @@ def _resampled(rows: Fold, fits: dict[str, float], *, n: int) -> Numbers:
             yield f"{name}, resampled", float(f"{value:.6g}"), float(i)
 
 
-def over_rows(rows: Rows, loss: str, against: str, metric: str) -> Interval | None:
+def over_rows(rows: lab.Rows, loss: str, against: str, metric: str) -> lab.Interval | None:
     """Return `loss` − `against` with its interval over test rows; None without both.
 
     Estimate ± 1.96 standard deviations of the resampled differences: a percentile interval would
@@ -127,12 +115,12 @@ def over_rows(rows: Rows, loss: str, against: str, metric: str) -> Interval | No
     return _interval(gap, ours - other)
 
 
-def _interval(estimate: float, resampled: NDArray[np.float64]) -> Interval:
+def _interval(estimate: float, resampled: NDArray[np.float64]) -> lab.Interval:
     half = 1.96 * float(np.std(resampled, ddof=1))
-    return Interval(estimate, estimate - half, estimate + half)
+    return lab.Interval(estimate, estimate - half, estimate + half)
 
 
-def claims(rows: Rows) -> Iterator[ClaimResult]:
+def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield paper 002's comparisons of losses, then paper 003's of TS and FTS."""
     yield from claims_of_set(
         rows,
@@ -145,7 +133,7 @@ def claims(rows: Rows) -> Iterator[ClaimResult]:
     if not losses:
         return
     gaps = 100 * np.mean([_fts_less_ts(rows, loss, "adaece", "ECE") for loss in losses], axis=0)
-    lower = side_result(
+    lower = lab.side_result(
         _interval(float(gaps[0]), gaps[1:]),
         claim=f"{SHOWN_SET}: FTS has a lower AdaECE than TS",
         what="AdaECE of FTS − TS, both fitted by it on validation rows, mean over the losses",
@@ -160,7 +148,7 @@ def claims(rows: Rows) -> Iterator[ClaimResult]:
     yield replace(lower, verdict="undecided") if not gaps.any() else lower
     changes = np.array([_fts_less_ts(rows, loss, "nll", "NLL", ratio=True) for loss in losses])
     largest = 100 * changes[np.abs(changes[:, 0]).argmax()]
-    yield side_result(
+    yield lab.side_result(
         _interval(abs(float(largest[0])), largest[1:]).within(0.0, np.inf),
         claim=f"{SHOWN_SET}: FTS and TS, fitted by log loss, have about the same log loss",
         what="absolute change of NLL from TS to FTS, in percent, the largest of the losses",
@@ -173,7 +161,7 @@ def claims(rows: Rows) -> Iterator[ClaimResult]:
     )
 
 
-def _ties(rows: Rows, criterion: str) -> str:
+def _ties(rows: lab.Rows, criterion: str) -> str:
     tied = [
         SHOWN[loss]
         for loss in losses_in(rows)
@@ -183,7 +171,7 @@ def _ties(rows: Rows, criterion: str) -> str:
 
 
 def _fts_less_ts(
-    rows: Rows, loss: str, metric: str, criterion: str, *, ratio: bool = False
+    rows: lab.Rows, loss: str, metric: str, criterion: str, *, ratio: bool = False
 ) -> NDArray[np.float64]:
     """Return the difference of a metric on all test rows, followed by that of each resample."""
     both, alone = (
@@ -196,7 +184,7 @@ def _fts_less_ts(
     return (both - alone) / (alone if ratio else 1.0)
 
 
-def scaling_table(rows: Rows) -> Table:
+def scaling_table(rows: lab.Rows) -> lab.Table:
     """Return paper 003's Table 1, here."""
 
     def cells(loss: str) -> tuple[str, ...]:
@@ -214,7 +202,7 @@ def scaling_table(rows: Rows) -> Table:
         )
 
     head = ("loss", "AdaECE % raw", "TS", "FTS", "T of TS", "(γ, T) of FTS")
-    return Table(
+    return lab.Table(
         "Temperature and focal temperature scaling, as Table 1 of paper 003",
         (*head, "paper: TS, FTS", "NLL raw", "TS", "FTS"),
         tuple(cells(loss) for loss in losses_in(rows)),
@@ -223,7 +211,12 @@ def scaling_table(rows: Rows) -> Table:
     )
 
 
-def charts(rows: Rows) -> Iterator[Chart]:
+def tables(rows: lab.Rows) -> tuple[lab.Table, ...]:
+    """Return the tables of paper 002, and of paper 003 between them."""
+    return main_table(rows, PROBLEM), scaling_table(rows), other_table(rows, PROBLEM)
+
+
+def charts(rows: lab.Rows) -> Iterator[Chart]:
     """Yield ECE before and after T, beside the paper's."""
     losses = losses_in(rows)
     names, series = [SHOWN[loss] for loss in losses], []
@@ -245,7 +238,7 @@ def charts(rows: Rows) -> Iterator[Chart]:
     )
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
     for loss in losses_in(rows):
@@ -260,57 +253,4 @@ def finding(rows: Rows) -> str:
     return f"One network per loss; ECE in % before → after T: {', '.join(parts)}.{rest}"
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E5",
-    source="Paper 002, Tables 1 and 3, one column; paper 003, Table 1",
-    ground="networks trained here",
-    title="One column of Table 1 on all training images",
-    protocol=(
-        "ResNet-20 on all 45,000 training images of CIFAR-10 with shifts and flips, one network "
-        "per loss (CE, FL-3, FLSD-53; those trained so far are in the finding), seed 0. T "
-        "minimises ECE on the 5,000 validation images over 0.1 to 10 by 0.1, as in paper 002; T "
-        "and (γ, T) minimise AdaECE or log loss over paper 003's grid. With one "
-        "seed there is no interval over networks. What is judged is "
-        "whether the difference between these networks exceeds the noise of the test images: "
-        f"estimate ± 1.96 standard deviations over {RESAMPLES} resamples of validation and test "
-        "rows, the same for all networks. T by ECE is fitted again in each; TS and FTS of paper "
-        "003 keep their fits. Networks of another seed may differ by more."
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "ResNet-20 for 24 epochs in bfloat16 instead of ResNet-50 for 350. The error is "
-            "higher than the paper's 5 %, so its numbers are shown beside ours but cannot be "
-            "checked; only the direction in which losses differ."
-        ),
-        "full": "As at reduced scale: larger networks take weeks on two cores.",
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [
-        main_table(rows, PROBLEM),
-        scaling_table(rows),
-        other_table(rows, PROBLEM),
-    ],
-    charts=charts,
-    finding=finding,
-    network=recipe_of,
-    coverage=dict.fromkeys(
-        ("reduced", "full"),
-        (
-            ("data", "CIFAR-10 (45,000 images) and others", "CIFAR-10 (45,000 images)"),
-            ("networks", "ResNet-50, ResNet-110 and others", "ResNet-20"),
-            ("losses", "CE, Brier, MMCE, FL-1 to FL-3, FLSD-53 …", "in the finding"),
-            ("epochs", "350, learning rate ÷ 10 at 150 and 250", "24, ÷ 10 at 10 and 17"),
-            ("seeds", "1", "1"),
-        ),
-    ),
-    changed_rules=(
-        "The rules were committed before a network was finished. One was changed after the first "
-        "was measured: if FTS chooses γ = 0 for every network, it is TS, the difference is "
-        "exactly 0 and the claim that FTS is lower is undecided. By the first rule it was the "
-        "opposite direction, which no number on the bound may be."
-    ),
-)
+EXPERIMENT = lab.Experiment.of(__name__, tables=(tables,), charts=(charts,), network=recipe_of)

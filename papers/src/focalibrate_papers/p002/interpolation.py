@@ -4,20 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Numbers,
-    Rows,
-    Scale,
-    Task,
-    mean_interval,
-    side_result,
-)
+from focalibrate_papers import engine as lab
 from focalibrate_papers.networks import (
     SHOWN,
-    SMALLEST,
     Problem,
     difference,
     long_recipe,
@@ -28,15 +17,14 @@ from focalibrate_papers.networks import (
 from focalibrate_papers.p002.dynamics import charts as training_charts
 from focalibrate_papers.p002.dynamics import claims_of_set as of_training
 from focalibrate_papers.p002.dynamics import end_table, training_numbers
-from focalibrate_papers.p002.focal_calibration import (
-    charts,
-    main_table,
-    network_numbers,
-    other_table,
-)
 from focalibrate_papers.p002.focal_calibration import claims_of_set as of_ece
+from focalibrate_papers.p002.focal_calibration import (
+    network_numbers,
+    score_tables,
+    set_charts,
+)
 from focalibrate_papers.p002.s99 import claims_of_set as of_confident
-from focalibrate_papers.p002.s99 import confident_numbers, confident_table
+from focalibrate_papers.p002.s99 import confident_numbers, confident_tables
 from focalibrate_papers.p003.focal_temperature import scaling_numbers
 from focalibrate_papers.p004.curvature import curvature_numbers
 from focalibrate_papers.recipe import Recipe
@@ -46,7 +34,7 @@ SHOWN_SET = "Interpolating"
 """Name of the set in claims, to distinguish it from the smaller runs of other experiments."""
 
 
-def claims(rows: Rows) -> Iterator[ClaimResult]:
+def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield the claims of each paper, by the rules of the experiments on smaller networks."""
     for part in (of_ece, of_training, of_confident):
         yield from part(rows, PROBLEM, name=SHOWN_SET)
@@ -54,7 +42,7 @@ def claims(rows: Rows) -> Iterator[ClaimResult]:
     yield from _curvature(rows)
 
 
-def _focal_temperature(rows: Rows) -> Iterator[ClaimResult]:
+def _focal_temperature(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield paper 003's claim that the second parameter lowers the calibration error."""
     gaps: dict[int, list[float]] = {}
     for loss in losses_in(rows):
@@ -62,8 +50,8 @@ def _focal_temperature(rows: Rows) -> Iterator[ClaimResult]:
         for seed, both in rows.by_seed("adaece, FTS_ECE", loss=loss).items():
             gaps.setdefault(seed, []).append(100 * (both - alone[seed]))
     if gaps:
-        yield side_result(
-            mean_interval([float(np.mean(gaps[seed])) for seed in sorted(gaps)]),
+        yield lab.side_result(
+            lab.mean_interval([float(np.mean(gaps[seed])) for seed in sorted(gaps)]),
             claim=f"{SHOWN_SET}: FTS has a lower AdaECE than TS",
             what="AdaECE of FTS − TS, both fitted by it, mean over the losses, paired by network",
             paper_value='003, Sec. 5.2: "The results show that focal temperature scaling could '
@@ -74,7 +62,7 @@ def _focal_temperature(rows: Rows) -> Iterator[ClaimResult]:
         )
 
 
-def _curvature(rows: Rows) -> Iterator[ClaimResult]:
+def _curvature(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield paper 004's claim about the loss of training, and our question about one loss."""
     for of, loss_name, is_papers in (
         ("own", "the training loss", True),
@@ -82,7 +70,7 @@ def _curvature(rows: Rows) -> Iterator[ClaimResult]:
     ):
         ours = difference(rows, "fl3", "ce", f"lambda_max, {of}")
         if ours is not None:
-            yield side_result(
+            yield lab.side_result(
                 ours,
                 claim=f"{SHOWN_SET}: λ_max(H_val) of {loss_name} is lower with {SHOWN['fl3']} "
                 "than with CE",
@@ -96,7 +84,7 @@ def _curvature(rows: Rows) -> Iterator[ClaimResult]:
             )
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
     for loss in losses_in(rows):
@@ -120,24 +108,24 @@ N_EXAMPLES, N_VECTORS = 256, 10
 IN_CURVATURE = ("ce", "fl3")
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one task per network."""
     is_small = scale == "smallest"
     return [
-        Task.of(NAME, loss=loss, seed=seed, is_small=is_small)
+        lab.Task.of(NAME, loss=loss, seed=seed, is_small=is_small)
         for seed in range(2 if is_small else SEEDS)
         for loss in (LOSSES[:2] if is_small else LOSSES)
     ]
 
 
-def recipe_of(task: Task) -> Recipe:
+def recipe_of(task: lab.Task) -> Recipe:
     """Return how the task's network is trained."""
     if task["is_small"]:
         return network_recipe(PROBLEM, task["loss"], seed=task["seed"], scale="smallest")
     return long_recipe("interpolating", task["loss"], seed=task["seed"])
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Measure one network in all that the smaller experiments of papers 002 to 004 measure."""
     from focalibrate_papers.train import load_dataset
 
@@ -159,61 +147,9 @@ def run(task: Task, folders: Folders) -> Numbers:
         )
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E5",
-    source="Paper 002, Tables 1–13 and Figures 1–4; paper 003, Table 1; paper 004, Figure 2",
-    ground="networks trained here",
-    title="Networks that fit their training examples",
-    protocol=(
-        "ResNet-20 on 15,000 training images of CIFAR-10, without augmentation, until the "
-        "training error is about 0 %: the regime in which paper 002 explains miscalibration. "
-        "Measured on each network: everything that focal-calibration, dynamics, s99, "
-        "focal-temperature and curvature measure on smaller ones, judged by the same rules, "
-        "which were committed before these networks were trained. T and γ are fitted on the "
-        "validation rows, as in the papers, except for the confident predictions, where T is "
-        "fitted on halves of the test rows. λ_max and trace are those of the loss over "
-        f"{N_EXAMPLES} validation examples."
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "ResNet-20 on a third of the images without augmentation for 30 epochs in bfloat16 "
-            "instead of ResNet-50 and larger with augmentation for 350; only the losses and "
-            "seeds that the finding names. The test error is far higher than the "
-            "paper's 5 %, so its numbers cannot be checked, only the direction in which losses "
-            "differ."
-        ),
-        "full": "As at reduced scale: larger networks take weeks on two cores.",
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [
-        main_table(rows, PROBLEM),
-        other_table(rows, PROBLEM),
-        confident_table(rows, PROBLEM),
-        *end_table(rows),
-    ],
-    charts=lambda rows: [*charts({PROBLEM: rows}), *training_charts(rows)],
-    finding=finding,
+EXPERIMENT = lab.Experiment.of(
+    __name__,
+    tables=(score_tables, confident_tables, end_table),
+    charts=(set_charts, training_charts),
     network=recipe_of,
-    coverage=dict.fromkeys(
-        ("reduced", "full"),
-        (
-            ("data", "CIFAR-10 (45,000 images), CIFAR-100", "15,000 images of CIFAR-10"),
-            ("networks", "ResNet-50, ResNet-110 and others", "ResNet-20"),
-            ("augmentation", "shifts and flips", "none"),
-            ("losses", "CE, Brier, MMCE, FL-1 to FL-3, FLSD-53 …", "in the finding"),
-            ("epochs", "350, learning rate ÷ 10 at 150 and 250", "30, ÷ 10 at 15 and 26"),
-            ("training error at the end", "about 0 %", "in the table"),
-            ("seeds", "1", "in the finding"),
-        ),
-    ),
-    changed_rules=(
-        "While the networks were trained, claims that this experiment shares with others were "
-        "reworded, and the interval of a distance was cut at 0; the first network had been "
-        "evaluated by then. No claim changed sides. FLSD-53 and FL-5 were trained later, for want "
-        "of time, and judged by the same rules."
-    ),
 )

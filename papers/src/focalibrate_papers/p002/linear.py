@@ -9,22 +9,10 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate.metrics import ece
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import Dataset
 from focalibrate_papers.datasets.synthetic import square
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    mean_interval,
-    side_result,
-)
 from focalibrate_papers.recipes import SQUARE
 
 if TYPE_CHECKING:
@@ -41,12 +29,12 @@ _MISTAKES = (
 )
 
 
-def claims(rows: Rows) -> tuple[ClaimResult, ...]:
+def claims(rows: lab.Rows) -> tuple[lab.ClaimResult, ...]:
     """Return one result per claim."""
     return (*_norms(rows), *_mistakes(rows))
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     norms, sure = (
         [rows.values(f"{loss} {metric}").mean() for loss in LOSSES]
@@ -59,15 +47,15 @@ def finding(rows: Rows) -> str:
     )
 
 
-def _gap(rows: Rows, metric: str) -> Interval:
+def _gap(rows: lab.Rows, metric: str) -> lab.Interval:
     """Return CE − FL-1, paired by the seed."""
     ce, fl = (rows.values(f"{loss} {metric}") for loss in LOSSES)
-    return mean_interval(ce - fl)
+    return lab.mean_interval(ce - fl)
 
 
-def _norms(rows: Rows) -> Iterator[ClaimResult]:
+def _norms(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     for metric in ("weight norm", "logit norm"):
-        yield side_result(
+        yield lab.side_result(
             _gap(rows, metric),
             claim=f"The {metric} grows larger with CE than with focal loss",
             what="CE − FL-1 after the last step, per seed",
@@ -76,8 +64,8 @@ def _norms(rows: Rows) -> Iterator[ClaimResult]:
             below=False,
         )
     gap = _gap(rows, "weight norm")
-    yield side_result(
-        Interval(-gap.estimate, -gap.high, -gap.low),
+    yield lab.side_result(
+        lab.Interval(-gap.estimate, -gap.high, -gap.low),
         claim="The weight norm is larger for focal loss, as one sentence says",
         what="FL-1 − CE after the last step, per seed",
         paper_value='App. G: "However, as we have seen that the norm of the weights is much '
@@ -91,10 +79,10 @@ def _norms(rows: Rows) -> Iterator[ClaimResult]:
     )
 
 
-def _mistakes(rows: Rows) -> Iterator[ClaimResult]:
+def _mistakes(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     angle = rows.values("angle between weights").mean()
-    yield side_result(
-        mean_interval(rows.values("same prediction")).within(0.0, 1.0),
+    yield lab.side_result(
+        lab.mean_interval(rows.values("same prediction")).within(0.0, 1.0),
         claim="Both losses give the same decision regions",
         what="fraction of test points for which both predict the same class",
         paper_value='App. G: "running gradient descent with cross entropy (CE) and focal loss '
@@ -104,7 +92,7 @@ def _mistakes(rows: Rows) -> Iterator[ClaimResult]:
         bound=0.99,
         note=f"Angle between the weights: {angle:.2f}°.",
     )
-    yield side_result(
+    yield lab.side_result(
         _gap(rows, "confidence of mistakes"),
         claim="CE makes its mistakes with more confidence",
         what="mean confidence of misclassified test points, CE − FL-1, per seed",
@@ -113,8 +101,8 @@ def _mistakes(rows: Rows) -> Iterator[ClaimResult]:
         below=False,
     )
     other = rows.values("FL-1 share of confident mistakes").mean()
-    share = side_result(
-        mean_interval(rows.values("CE share of confident mistakes")).within(0.0, 1.0),
+    share = lab.side_result(
+        lab.mean_interval(rows.values("CE share of confident mistakes")).within(0.0, 1.0),
         claim="CE misclassifies almost always with a confidence above 90 %",
         what="fraction of the misclassified test points",
         paper_value=_MISTAKES,
@@ -140,15 +128,15 @@ EDGES = np.linspace(0.5, 1.0, 11)
 N_SHOWN = 300
 
 
-def tasks(scale: Scale) -> Sequence[Task]:
+def tasks(scale: lab.Scale) -> Sequence[lab.Task]:
     """Return one run per seed, which determines the examples and the initial weights."""
     return [
-        Task.of(NAME, seed=seed, n=EXAMPLES[scale], steps=STEPS[scale])
+        lab.Task.of(NAME, seed=seed, n=EXAMPLES[scale], steps=STEPS[scale])
         for seed in range(SEEDS[scale])
     ]
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Train both losses side by side, and measure them after more and more steps.
 
     Each step is gradient descent on all examples, so a run of fewer epochs is the beginning of a
@@ -209,7 +197,7 @@ def _confidence(z: Floats) -> Floats:
 
 def _last_look(
     copies: "Sequence[TrainedMember]", weights: dict[str, Floats], labels: NDArray[np.int64]
-) -> Numbers:
+) -> lab.Numbers:
     sides = []
     for loss, copy in zip(LOSSES, copies, strict=True):
         z = copy.test_logits[:, 1].astype(np.float64) - copy.test_logits[:, 0]
@@ -229,7 +217,7 @@ def _last_look(
     yield "same prediction", float((sides[0] == sides[1]).mean())
 
 
-def _table(rows: Rows) -> Table:
+def _table(rows: lab.Rows) -> lab.Table:
     metrics = (
         "weight norm",
         "logit norm",
@@ -241,12 +229,12 @@ def _table(rows: Rows) -> Table:
     )
 
     def cell(loss: str, metric: str) -> str:
-        found = mean_interval(rows.values(f"{loss} {metric}"))
+        found = lab.mean_interval(rows.values(f"{loss} {metric}"))
         return f"{found.estimate:.4f} [{found.low:.4f}, {found.high:.4f}]"
 
     at, norm = rows.curve("CE weight norm")
     grown = norm[-1] / norm[-2] - 1.0
-    return Table(
+    return lab.Table(
         "After the last step, mean over seeds with 95 % interval",
         ("loss", *metrics),
         tuple((loss, *(cell(loss, metric) for metric in metrics)) for loss in LOSSES),
@@ -256,13 +244,13 @@ def _table(rows: Rows) -> Table:
     )
 
 
-def _figure_5(rows: Rows) -> Chart:
+def _figure_5(rows: lab.Rows) -> Chart:
     def panel(metric: str, title: str) -> Panel:
         series = []
         for color, loss in enumerate(LOSSES):
             at, _ = rows.curve(f"{loss} {metric}")
             table = [rows.curve(f"{loss} {metric}", seed=seed)[1] for seed in rows.each("seed")]
-            found = [mean_interval(values) for values in np.transpose(table)]
+            found = [lab.mean_interval(values) for values in np.transpose(table)]
             look: dict[str, Any] = {"style": "line and points", "color": color}
             series.append(Series.of_intervals(at, found, loss, **look))
         return Panel(title, "iterations", metric, series, log_x=True)
@@ -279,7 +267,7 @@ def _figure_5(rows: Rows) -> Chart:
     )
 
 
-def _figure_6(rows: Rows) -> Chart:
+def _figure_6(rows: lab.Rows) -> Chart:
     histograms = [
         Series(*rows.curve(f"{loss} mistakes"), label=loss, style="line and points")
         for loss in LOSSES
@@ -300,7 +288,7 @@ def _figure_6(rows: Rows) -> Chart:
     )
 
 
-def _regions(rows: Rows, loss: str, title: str) -> Panel:
+def _regions(rows: lab.Rows, loss: str, title: str) -> Panel:
     seed = min(rows.each("seed"))
     w1, w2 = (rows.one(f"{loss} w{i}", seed=seed) for i in (1, 2))
     shown = square(N_SHOWN, seed=[seed, 0])
@@ -315,44 +303,4 @@ def _regions(rows: Rows, loss: str, title: str) -> Panel:
     return Panel(title, "x1", "x2", [*points, boundary], is_square=True)
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E7",
-    source="Paper 002 (anonymous submission to ICLR 2020), App. G, Fig. 5-6",
-    ground="generated data",
-    title="A linear model on noisy labels",
-    protocol="Two Gaussian clusters per class on the corners of a square, 10 % of the labels "
-    "flipped, in training and test data; a linear model without bias, trained by gradient "
-    "descent on all training points, with CE and with focal loss of γ = 1 from the same initial "
-    "weights. Each seed draws its own 2,000 training and 2,000 test points. The paper shows "
-    "50,000 iterations but prints neither the learning rate, nor the number of points, nor their "
-    "spread: these are our choice. We take 5,000 steps with a learning rate of 1, which reach as "
-    "far as 50,000 with 0.1, until the weights no longer change.",
-    smaller={
-        "smallest": "200 points and 120 iterations, 3 seeds, only to test the program.",
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [_table(rows)],
-    charts=lambda rows: [_figure_5(rows), _figure_6(rows)],
-    finding=finding,
-    coverage=dict.fromkeys(
-        ("reduced", "full"),
-        (
-            (
-                "data",
-                "two clusters per class on a square's corners, 10 % flipped",
-                "the same; spread and number of points are our choice",
-            ),
-            ("model", "two weights, no bias", "the same"),
-            ("losses", "CE, FL-1", "CE, FL-1"),
-            ("iterations", "50,000; learning rate not said", "5,000 at learning rate 1"),
-            ("seeds", "1", "10"),
-        ),
-    ),
-    changed_rules=(
-        "A rule changed after the results were seen: the claim about 90 % confidence depends on "
-        "the clusters, which the paper does not print, so our run does not cover it."
-    ),
-)
+EXPERIMENT = lab.Experiment.of(__name__, tables=(_table,), charts=(_figure_5, _figure_6))

@@ -8,27 +8,11 @@ from numpy.typing import NDArray
 
 from focalibrate.calibrate import Identity
 from focalibrate.metrics import confident_fraction
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    mean_interval,
-    number_result,
-    side_result,
-    spread,
-)
 from focalibrate_papers.networks import (
-    HALVES_NOTE,
     SET_NAMES,
     SHOWN,
-    SMALLEST,
     UNPUBLISHED,
     Problem,
     best_temperature,
@@ -75,7 +59,9 @@ _SENTENCES = {
 }
 
 
-def claims_of_set(rows: Rows, problem: Problem, *, name: str = "") -> Iterator[ClaimResult]:
+def claims_of_set(
+    rows: lab.Rows, problem: Problem, *, name: str = ""
+) -> Iterator[lab.ClaimResult]:
     """Yield the comparisons of Table 6 on one set, called `name` in the claims if given."""
     for loss in FOCAL:
         for other in ("ce", "mmce"):
@@ -87,7 +73,7 @@ def claims_of_set(rows: Rows, problem: Problem, *, name: str = "") -> Iterator[C
                 if metric == METRICS[1]:
                     ours, note = _with_sampling_error(rows, ours, loss, other)
                 than = f"has {_WORDS[metric]} than {SHOWN[other]}"
-                yield side_result(
+                yield lab.side_result(
                     ours,
                     claim=f"{name or SET_NAMES[problem]}: {SHOWN[loss]} {than}",
                     what=f"{SHOWN[loss]} − {SHOWN[other]}, paired by seed",
@@ -100,8 +86,8 @@ def claims_of_set(rows: Rows, problem: Problem, *, name: str = "") -> Iterator[C
 
 
 def _with_sampling_error(
-    rows: Rows, ours: Interval, loss: str, other: str
-) -> tuple[Interval, str]:
+    rows: lab.Rows, ours: lab.Interval, loss: str, other: str
+) -> tuple[lab.Interval, str]:
     """Return the interval of a difference of accuracies, including the sampling error of their
     rows.
 
@@ -115,7 +101,7 @@ def _with_sampling_error(
         variance += 1e4 * p * (1 - p) / (n + 4)
         counts.append(f"{n:.0f}")
     half = math.hypot((ours.high - ours.low) / 2, 1.96 * math.sqrt(variance))
-    wide = Interval(ours.estimate, ours.estimate - half, ours.estimate + half)
+    wide = lab.Interval(ours.estimate, ours.estimate - half, ours.estimate + half)
     return wide.within(-100.0, 100.0), f"Of {' and '.join(counts)} rows per network."
 
 
@@ -130,14 +116,14 @@ def _paper_words(problem: Problem, other: str, metric: str) -> str:
     return f"{_SENTENCES[metric]} Table 6, which does not say with which γ: {pairs}"
 
 
-def numbers(rows: Rows) -> Iterator[ClaimResult]:
+def numbers(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield the fractions that the paper prints for ResNet-50, the network at full size."""
     for loss, values in PAPER_VALUES["ResNet-50"].items():
         for place in (0, 2):
             found = rows.values(METRICS[place], loss=loss)
             if found.size:
-                yield number_result(
-                    mean_interval(found).within(0.0, 100.0),
+                yield lab.number_result(
+                    lab.mean_interval(found).within(0.0, 100.0),
                     values[place],
                     tolerance=TOLERANCE,
                     claim=f"CIFAR-10: fraction of predictions of confidence ≥ 0.99 with "
@@ -148,7 +134,7 @@ def numbers(rows: Rows) -> Iterator[ClaimResult]:
                 )
 
 
-def claims(rows: Rows) -> Iterator[ClaimResult]:
+def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield the comparisons on every data set, then the printed fractions."""
     sets = by_problem(rows)
     for problem, own in sets.items():
@@ -157,7 +143,7 @@ def claims(rows: Rows) -> Iterator[ClaimResult]:
         yield from numbers(sets["cifar10"])
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
     for problem, own in by_problem(rows).items():
@@ -177,12 +163,12 @@ PROBLEMS: tuple[Problem, ...] = ("cifar10", "fashion_mnist")
 LOSSES = ("ce", "mmce", "fl3", "flsd53")
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one task per network."""
     return pool_tasks(NAME, scale, problems=PROBLEMS, losses=LOSSES)
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Return the confident share of the network's test rows before and after T."""
     found = trained(pool_recipe(task), folders)
     return list(confident_numbers(found.test_logits, found.test_labels))
@@ -206,7 +192,13 @@ def confident_numbers(
     yield "T", float(np.mean([fit.temperature for fit in fits]))
 
 
-def confident_table(rows: Rows, problem: Problem) -> Table:
+def confident_tables(rows: lab.Rows) -> Iterator[lab.Table]:
+    """Yield the table of each data set."""
+    for problem, own in by_problem(rows).items():
+        yield _confident_table(own, problem)
+
+
+def _confident_table(rows: lab.Rows, problem: Problem) -> lab.Table:
     """Return the confident share and its accuracy beside the paper's Table 6."""
     has_paper = problem not in UNPUBLISHED
     head = ["loss", "T"]
@@ -214,15 +206,15 @@ def confident_table(rows: Rows, problem: Problem) -> Table:
         head += [metric, *(f"paper, {network}" for network in PAPER_VALUES if has_paper)]
     body = []
     for loss in losses_in(rows):
-        cells = [SHOWN[loss], spread(rows.values("T", loss=loss))]
+        cells = [SHOWN[loss], lab.spread(rows.values("T", loss=loss))]
         for place, metric in enumerate(METRICS):
-            cells.append(spread(rows.values(metric, loss=loss)))
+            cells.append(lab.spread(rows.values(metric, loss=loss)))
             if has_paper:
                 cells += [
                     f"{t[loss][place]:g}" if loss in t else "–" for t in PAPER_VALUES.values()
                 ]
         body.append(tuple(cells))
-    return Table(
+    return lab.Table(
         f"{SET_NAMES[problem]}: test rows with confidence of at least 0.99",
         tuple(head),
         tuple(body),
@@ -236,12 +228,12 @@ def confident_table(rows: Rows, problem: Problem) -> Table:
     )
 
 
-def _chart(rows: Rows) -> Chart:
+def _chart(rows: lab.Rows) -> Chart:
     panels = []
     for problem, own in by_problem(rows).items():
         losses, series = losses_in(own), []
         for metric in ("S99 %", "S99 % after T"):
-            found = [mean_interval(own.values(metric, loss=x)) for x in losses]
+            found = [lab.mean_interval(own.values(metric, loss=x)) for x in losses]
             series.append(Series.of_intervals([SHOWN[loss] for loss in losses], found, metric))
         panels.append(Panel(SET_NAMES[problem], "", "% of the test rows", series))
     caption = (
@@ -251,48 +243,6 @@ def _chart(rows: Rows) -> Chart:
     return Chart("s99", caption, panels, columns=2)
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E8",
-    source="Paper 002, Table 6",
-    ground="networks trained here",
-    title="Confident predictions before and after temperature scaling",
-    protocol=(
-        "The fraction of the test rows predicted with a confidence of at least 0.99, and how "
-        "many of them are right, before and after temperature scaling with the T that minimises "
-        "ECE. (The paper's text says 'at least', the caption of its table 'higher than'.) "
-        f"{HALVES_NOTE}"
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "CIFAR-10: ResNet-8 on 10,000 images without augmentation for 24 epochs, instead of "
-            "ResNet-50 and -110 on 45,000 for 350, without MMCE. Fashion-MNIST (not in the "
-            "paper): an MLP of two hidden layers on 9,000 images. Three seeds. These networks "
-            "have a far higher error rate than the paper's 5 %, so fewer rows are confident with "
-            "any loss, and the paper's fractions cannot be checked, only which loss has more."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [confident_table(own, p) for p, own in by_problem(rows).items()],
-    charts=lambda rows: [_chart(rows)],
-    finding=finding,
-    network=pool_recipe,
-    coverage={
-        "reduced": (
-            ("data", "CIFAR-10 (45,000 images)", "10,000 images of CIFAR-10"),
-            ("data of ours", "–", "9,000 images of Fashion-MNIST"),
-            ("networks", "ResNet-50, ResNet-110", "ResNet-8; an MLP on Fashion-MNIST"),
-            ("losses", "CE, MMCE, focal", "CE, FL-3, FLSD-53; MMCE on Fashion-MNIST"),
-            ("epochs", "350", "24; 40 on Fashion-MNIST"),
-            ("seeds", "1", "3"),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: intervals of accuracies on few confident "
-        "rows include the sampling error of those rows; a claim can be undecided; Fashion-MNIST "
-        "is a question of our own."
-    ),
+EXPERIMENT = lab.Experiment.of(
+    __name__, tables=(confident_tables,), charts=(_chart,), network=pool_recipe
 )

@@ -2,20 +2,9 @@
 
 from typing import Literal
 
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    at_size,
-)
+from focalibrate_papers import engine as lab
 from focalibrate_papers.networks import (
     SHOWN,
-    SMALLEST,
     losses_in,
     network_recipe,
     trained,
@@ -23,13 +12,12 @@ from focalibrate_papers.networks import (
 from focalibrate_papers.p002.focal_calibration import (
     ERROR,
     MAIN,
-    charts,
     claims_of_number,
     claims_of_set,
-    main_table,
     network_numbers,
-    other_table,
     paper_values,
+    score_tables,
+    set_charts,
 )
 from focalibrate_papers.recipe import Recipe
 
@@ -46,7 +34,7 @@ SHOWN_SET = "SST, 25 epochs"
 """Name of the set in claims, to distinguish it from the shorter runs of `focal-calibration`."""
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return a task for each network."""
     losses, seeds = {
         "smallest": (("ce", "fl3"), 2),
@@ -54,44 +42,43 @@ def tasks(scale: Scale) -> list[Task]:
         "full": (LOSSES, SEEDS),
     }[scale]
     return [
-        Task.of(NAME, problem=PROBLEM, loss=loss, seed=seed, is_short=scale == "smallest")
+        lab.Task.of(NAME, problem=PROBLEM, loss=loss, seed=seed, is_short=scale == "smallest")
         for seed in range(seeds)
         for loss in losses
     ]
 
 
-def recipe_of(task: Task) -> Recipe:
+def recipe_of(task: lab.Task) -> Recipe:
     """Return how the task's network is trained: as in the paper, except at the smallest scale."""
-    scale: Scale = "smallest" if task["is_short"] else "full"
+    scale: lab.Scale = "smallest" if task["is_short"] else "full"
     return network_recipe(PROBLEM, task["loss"], seed=task["seed"], scale=scale)
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Return the scores of the test sentences before and after T."""
     found = trained(recipe_of(task), folders)
     return network_numbers(found, [found.fold])
 
 
-def is_covered(rows: Rows, scale: Scale) -> bool:
+def is_covered(rows: lab.Rows) -> bool:
     """Return whether the networks match the paper's: the error of CE is within 1 point of 12.85 %.
 
     The bound is the one by which `focal-calibration` counts errors as equal.
     """
     ours = rows.values("error %", loss="ce")
     paper = paper_values(PROBLEM, "ce")[MAIN[PROBLEM]]["error"]
-    return scale != "smallest" and bool(ours.size) and abs(ours.mean() - paper) <= ERROR.bound
+    return rows.scale != "smallest" and bool(ours.size) and abs(ours.mean() - paper) <= ERROR.bound
 
 
-def claims(found: tuple[Rows, Scale]) -> tuple[ClaimResult, ...]:
+def claims(rows: lab.Rows) -> tuple[lab.ClaimResult, ...]:
     """Return the comparisons of losses and the printed numbers, if the networks match."""
-    rows, scale = found
     results = [*claims_of_set(rows, PROBLEM, name=SHOWN_SET)]
     for loss in NUMBERS:
         results += claims_of_number(rows, PROBLEM, loss, name=SHOWN_SET)
-    return at_size(results, is_full=is_covered(rows, scale))
+    return lab.at_size(results, is_full=is_covered(rows))
 
 
-def _trained_table(rows: Rows) -> Table:
+def _trained_table(rows: lab.Rows) -> lab.Table:
     """Return which seeds of which losses are trained."""
     body = []
     for loss in LOSSES:
@@ -103,10 +90,10 @@ def _trained_table(rows: Rows) -> Table:
         "FLS-531 and FLS-532 differ only in the last 7 of the 25 epochs: where an earlier epoch "
         "has the lowest validation error, they are the same network."
     )
-    return Table("Networks trained", ("loss", "seeds", "trained"), tuple(body), note)
+    return lab.Table("Networks trained", ("loss", "seeds", "trained"), tuple(body), note)
 
 
-def _finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     parts = []
     for loss in losses_in(rows):
@@ -123,57 +110,6 @@ def _finding(rows: Rows) -> str:
     )
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E5",
-    source="Paper 002, the rows of SST in Tables 1-5 and 7-13",
-    ground="networks trained here",
-    title="SST by the paper's own protocol",
-    protocol=(
-        "Tree-LSTM on SST binary as the paper trains it: AdaGrad with learning rate 0.05, weight "
-        "decay 1e-4, 25 epochs, the weights of the epoch with the lowest validation error. "
-        "Scores of the 1,821 test sentences with 15 bins, before and after T, which minimises "
-        "ECE (AdaECE for AdaECE after T) on the 872 validation sentences over 0.1 to 10 by 0.1, "
-        "as in the paper. A claim is what the paper's text says, unless its own table shows the "
-        "opposite for this data set. The run covers a claim only if the networks have the "
-        "paper's error rate: the mean error of CE within 1 point of 12.85 %."
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": "Three of the ten losses and three seeds.",
-        "full": (
-            "Words are initialised with GloVe vectors of 100 dimensions, known for 89 % of the "
-            "words; the paper tuned vectors whose size it does not state. If our networks have a "
-            "higher error rate than the paper's, verdicts are only about the direction."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    look=lambda rows, scale: (rows, scale),
-    claims=claims,
-    tables=lambda found: (
-        main_table(found[0], PROBLEM),
-        other_table(found[0], PROBLEM),
-        _trained_table(found[0]),
-    ),
-    charts=lambda found: charts({PROBLEM: found[0]}),
-    finding=lambda found: _finding(found[0]),
-    network=recipe_of,
-    coverage=dict.fromkeys(
-        ("reduced", "full"),
-        (
-            ("data", "SST binary, 6,920 / 872 / 1,821 sentences", "the same"),
-            ("network", "Tree-LSTM (constituency)", "the same"),
-            ("word vectors", "GloVe, tuned", "GloVe, 100 dimensions, 89 % of the words"),
-            ("epochs", "25, best on validation", "25, best on validation"),
-            ("losses", "10", "in the table of trained networks"),
-            ("seeds", "1", "up to 5, in the same table"),
-            ("error of CE", "12.85 %", "in the finding"),
-        ),
-    ),
-    changed_rules=(
-        "The rules are those of focal-calibration, committed before these runs. The condition "
-        "that a run covers the claims only if its networks have the paper's error rate was added "
-        "when the first network was seen to have an error of 15.2 %, before any ECE was computed."
-    ),
+EXPERIMENT = lab.Experiment.of(
+    __name__, tables=(score_tables, _trained_table), charts=(set_charts,), network=recipe_of
 )

@@ -11,27 +11,11 @@ from numpy.typing import NDArray
 from focalibrate.calibrate import Identity
 from focalibrate.curvature import hutchinson_trace, lambda_max
 from focalibrate.metrics import ece
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Interval,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    mean_interval,
-    rank_correlation_interval,
-    show_interval,
-    side_result,
-    spread,
-)
 from focalibrate_papers.networks import (
     GAMMA,
     SET_NAMES,
-    SMALLEST,
     UNPUBLISHED,
     Problem,
     by_problem,
@@ -44,7 +28,7 @@ if TYPE_CHECKING:
     from focalibrate.nn import HessianOperator
     from focalibrate_papers.datasets import Dataset
 
-LOSSES: Mapping[Scale, Mapping[Problem, tuple[str, ...]]] = {
+LOSSES: Mapping[lab.Scale, Mapping[Problem, tuple[str, ...]]] = {
     "smallest": {"cifar10": ("ce", "fl1", "fl3")},
     "reduced": {
         "cifar10": ("ce", "fl1", "fl2", "fl3"),
@@ -55,16 +39,16 @@ LOSSES: Mapping[Scale, Mapping[Problem, tuple[str, ...]]] = {
         "fashion_mnist": ("ce", "fl1", "fl2", "fl3", "fl5", "fl7"),
     },
 }
-SEEDS: Mapping[Scale, int] = {"smallest": 2, "reduced": 3, "full": 3}
+SEEDS: Mapping[lab.Scale, int] = {"smallest": 2, "reduced": 3, "full": 3}
 N_RESAMPLES = 300
 
 
-def gammas_in(rows: Rows) -> NDArray[np.float64]:
+def gammas_in(rows: lab.Rows) -> NDArray[np.float64]:
     """Return the exponents of the networks, in ascending order."""
     return np.array([GAMMA[loss] for loss in losses_in(rows)])
 
 
-def table(rows: Rows, metric: str) -> NDArray[np.float64]:
+def table(rows: lab.Rows, metric: str) -> NDArray[np.float64]:
     """Return a number by exponent and seed, ``[gammas, seeds]``; calibration in percent."""
     unit = 100.0 if metric.startswith(("ece", "error")) else 1.0
     return unit * np.array([rows.values(metric, loss=loss) for loss in losses_in(rows)])
@@ -123,7 +107,7 @@ def _powers(x: NDArray[np.float64], seen: NDArray[np.float64]) -> NDArray[np.flo
 
 def resampled(
     trace: NDArray[np.float64], ece: NDArray[np.float64]
-) -> tuple[Interval, Interval, Cubic]:
+) -> tuple[lab.Interval, lab.Interval, Cubic]:
     """Return depth and best trace, with percentile intervals over the networks, and the curve."""
     whole, rng = fit_cubic(trace, ece), np.random.default_rng(0)
     picks = (rng.integers(len(trace), size=len(trace)) for _ in range(N_RESAMPLES))
@@ -132,9 +116,9 @@ def resampled(
     return depth, _spread(whole.best, [fit.best for fit in fits]), whole
 
 
-def _spread(estimate: float, resamples: list[float]) -> Interval:
+def _spread(estimate: float, resamples: list[float]) -> lab.Interval:
     low, high = np.quantile(resamples, (0.025, 0.975))
-    return Interval(estimate, float(low), float(high))
+    return lab.Interval(estimate, float(low), float(high))
 
 
 _COLUMNS = (
@@ -149,15 +133,15 @@ _COLUMNS = (
 )
 
 
-def score_table(rows: Rows) -> Table:
+def score_table(rows: lab.Rows) -> lab.Table:
     """Return curvature and calibration per exponent."""
     body = []
     for problem, own in by_problem(rows).items():
         columns = [(table(own, metric), digits) for _, metric, digits in _COLUMNS]
         for place, gamma in enumerate(gammas_in(own)):
-            cells = [spread(numbers[place], digits) for numbers, digits in columns]
+            cells = [lab.spread(numbers[place], digits) for numbers, digits in columns]
             body.append((SET_NAMES[problem], f"{gamma:g}", *cells))
-    return Table(
+    return lab.Table(
         "Mean and standard deviation over seeds",
         ("data", "γ", *(head for head, _, _ in _COLUMNS)),
         tuple(body),
@@ -165,7 +149,7 @@ def score_table(rows: Rows) -> Table:
     )
 
 
-def charts(rows: Rows) -> Iterator[Chart]:
+def charts(rows: lab.Rows) -> Iterator[Chart]:
     """Yield Fig. 2 and Fig. 3."""
     yield Chart(
         "figure-2",
@@ -183,7 +167,7 @@ def charts(rows: Rows) -> Iterator[Chart]:
     )
 
 
-def _against_gamma(rows: Rows, problem: Problem) -> Iterator[Panel]:
+def _against_gamma(rows: lab.Rows, problem: Problem) -> Iterator[Panel]:
     name = SET_NAMES[problem]
     for metric, label in (("lambda_max", "λ_max(H_val)"), ("trace", "Tr(H_val)")):
         series = [
@@ -196,7 +180,7 @@ def _against_gamma(rows: Rows, problem: Problem) -> Iterator[Panel]:
     yield Panel(name, "γ", "ECE, %", [ece])
 
 
-def _against_trace(rows: Rows, problem: Problem) -> Panel:
+def _against_trace(rows: lab.Rows, problem: Problem) -> Panel:
     trace, ece = table(rows, "trace, own"), table(rows, "ece")
     series = [
         Series(trace[i], ece[i], f"γ = {gamma:g}", "points")
@@ -221,7 +205,7 @@ _MIDDLE = (
 )
 
 
-def claims(rows: Rows) -> Iterator[ClaimResult]:
+def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield the results of every set that was run."""
     for problem, own in by_problem(rows).items():
         yield _falls(own, problem, "lambda_max", "own")
@@ -234,7 +218,7 @@ def claims(rows: Rows) -> Iterator[ClaimResult]:
         yield _best_trace_inside(own, problem)
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result: how λ_max of the focal loss and of cross-entropy depend on γ."""
     parts = []
     for of, name in OF_LOSS.items():
@@ -249,9 +233,9 @@ def finding(rows: Rows) -> str:
     )
 
 
-def _trend(rows: Rows, problem: Problem, of: str) -> tuple[str, str]:
+def _trend(rows: lab.Rows, problem: Problem, of: str) -> tuple[str, str]:
     """Return whether λ_max falls or rises with γ, and where, with the correlation."""
-    ours = rank_correlation_interval(gammas_in(rows), table(rows, f"lambda_max, {of}"))
+    ours = lab.rank_correlation_interval(gammas_in(rows), table(rows, f"lambda_max, {of}"))
     verb = "falls" if ours.high < 0 else "rises" if ours.low > 0 else "shows no clear trend"
     number = f"ρ = {ours.estimate:.2f} [{ours.low:.2f}, {ours.high:.2f}]"
     return verb, f"on {SET_NAMES[problem]} ({number})"
@@ -261,13 +245,13 @@ def _is_papers(problem: Problem) -> bool:
     return problem not in UNPUBLISHED
 
 
-def _falls(rows: Rows, problem: Problem, metric: str, of: str) -> ClaimResult:
+def _falls(rows: lab.Rows, problem: Problem, metric: str, of: str) -> lab.ClaimResult:
     numbers, gammas = table(rows, f"{metric}, {of}"), gammas_in(rows)
     name = {"lambda_max": "λ_max(H_val)", "trace": "Tr(H_val)"}[metric]
     means = ", ".join(f"{mean:.3g}" for mean in numbers.mean(axis=1))
     is_stated = metric == "lambda_max"
-    return side_result(
-        rank_correlation_interval(gammas, numbers),
+    return lab.side_result(
+        lab.rank_correlation_interval(gammas, numbers),
         claim=f"{name} of {OF_LOSS[of]} falls with the γ of training: {SET_NAMES[problem]}",
         what="rank correlation with γ over all networks",
         paper_value=_FALLS if is_stated else "Fig. 3 shows ECE against it; no trend is stated",
@@ -277,11 +261,11 @@ def _falls(rows: Rows, problem: Problem, metric: str, of: str) -> ClaimResult:
     )
 
 
-def _monotonic(rows: Rows, problem: Problem) -> ClaimResult:
+def _monotonic(rows: lab.Rows, problem: Problem) -> lab.ClaimResult:
     logs = np.log(table(rows, "lambda_max, own"))
-    steps = [mean_interval(step) for step in np.diff(logs, axis=0)]
+    steps = [lab.mean_interval(step) for step in np.diff(logs, axis=0)]
     worst = max(steps, key=lambda step: step.high)
-    return side_result(
+    return lab.side_result(
         worst,
         claim=f"λ_max(H_val) of the training loss falls at every step of γ: {SET_NAMES[problem]}",
         what="log ratio of λ_max of neighbouring γ, paired by seed, at the least certain step",
@@ -292,11 +276,11 @@ def _monotonic(rows: Rows, problem: Problem) -> ClaimResult:
     )
 
 
-def _same_weights(rows: Rows, problem: Problem) -> ClaimResult:
+def _same_weights(rows: lab.Rows, problem: Problem) -> lab.ClaimResult:
     own, plain = (table(rows, f"lambda_max, {of}")[1:] for of in OF_LOSS)
     ratio = own / plain
-    return side_result(
-        mean_interval(np.log(ratio).mean(axis=0)),
+    return lab.side_result(
+        lab.mean_interval(np.log(ratio).mean(axis=0)),
         claim="At the trained weights, focal loss has a lower λ_max than CE: "
         f"{SET_NAMES[problem]}",
         what="log of λ_max of the training loss over that of CE, mean over networks of γ > 0",
@@ -309,11 +293,11 @@ def _same_weights(rows: Rows, problem: Problem) -> ClaimResult:
     )
 
 
-def _best_gamma_inside(rows: Rows, problem: Problem) -> ClaimResult:
+def _best_gamma_inside(rows: lab.Rows, problem: Problem) -> lab.ClaimResult:
     ece, gammas = table(rows, "ece"), gammas_in(rows)
     best = gammas[ece.mean(axis=1).argmin()]
-    return side_result(
-        mean_interval(ece[1:-1].min(axis=0) - ece[[0, -1]].min(axis=0)),
+    return lab.side_result(
+        lab.mean_interval(ece[1:-1].min(axis=0) - ece[[0, -1]].min(axis=0)),
         claim=f"ECE is lowest at an intermediate γ: {SET_NAMES[problem]}",
         what="lowest ECE at a γ between the ends − the lower ECE of the two ends, paired by seed",
         paper_value='Fig. 2, on CIFAR-100: "ECE reaches its minimum for ViT architecture around '
@@ -324,10 +308,10 @@ def _best_gamma_inside(rows: Rows, problem: Problem) -> ClaimResult:
     )
 
 
-def _best_trace_inside(rows: Rows, problem: Problem) -> ClaimResult:
+def _best_trace_inside(rows: lab.Rows, problem: Problem) -> lab.ClaimResult:
     trace, ece = (table(rows, m).ravel() for m in ("trace, own", "ece"))
     depth, best, curve = resampled(trace, ece)
-    return side_result(
+    return lab.side_result(
         depth,
         claim=f"ECE is lowest at an intermediate Tr(H_val): {SET_NAMES[problem]}",
         what="depth of the minimum of a cubic of ECE on Tr(H_val), where there are networks, "
@@ -337,8 +321,8 @@ def _best_trace_inside(rows: Rows, problem: Problem) -> ClaimResult:
         below=False,
         bound=DEEP,
         is_papers=_is_papers(problem),
-        note=f"Lowest at Tr = {show_interval(best)} of {trace.min():.3g} to {trace.max():.3g}; "
-        f"the cubic explains {100 * curve.r2:.0f} % of the variance.",
+        note=f"Lowest at Tr = {lab.show_interval(best)} of {trace.min():.3g} to "
+        f"{trace.max():.3g}; the cubic explains {100 * curve.r2:.0f} % of the variance.",
     )
 
 
@@ -346,7 +330,7 @@ NAME = "curvature"
 N_BINS = 15
 TOLERANCE = 1e-2
 """Relative residual of the largest eigenvalue; its error is about the square."""
-EFFORT: Mapping[Scale, Mapping[Problem, tuple[int, int]]] = {
+EFFORT: Mapping[lab.Scale, Mapping[Problem, tuple[int, int]]] = {
     "smallest": {"cifar10": (256, 10)},
     "reduced": {"cifar10": (256, 10), "fashion_mnist": (1024, 30)},
     "full": {"cifar10": (5000, 100), "fashion_mnist": (5000, 100)},
@@ -354,10 +338,10 @@ EFFORT: Mapping[Scale, Mapping[Problem, tuple[int, int]]] = {
 """Validation examples of the Hessian, and random vectors of its trace."""
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one run per network."""
     return [
-        Task.of(
+        lab.Task.of(
             NAME,
             problem=problem,
             loss=loss,
@@ -372,7 +356,7 @@ def tasks(scale: Scale) -> list[Task]:
     ]
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Measure one network: the Hessian of its own loss and of cross-entropy, and calibration."""
     from focalibrate_papers.train import load_dataset
 
@@ -420,62 +404,6 @@ def _curvature(hessian: "HessianOperator", *, n_vectors: int) -> dict[str, float
     }
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E11",
-    source="Paper 004 (Kimura & Naganuma 2024), Fig. 2 and 3",
-    ground="networks trained here",
-    title="Curvature of the loss and calibration",
-    protocol=(
-        "Networks trained with focal loss, from γ = 0 (cross-entropy) upwards: the largest "
-        "eigenvalue (Lanczos) and the trace (Hutchinson) of the Hessian of the mean validation "
-        "loss over all weights, and ECE with 15 bins on test rows. The paper writes “validation "
-        "loss” and does not say which loss: we take the training loss first, as in its Eq. 28, "
-        "and also cross-entropy, which is the same loss for every network. ECE is measured on "
-        "the test rows, which are many more than the validation rows; ECE on those is in the "
-        "table."
-    ),
-    smaller={
-        "smallest": SMALLEST,
-        "reduced": (
-            "ResNet-8 on 10,000 images of CIFAR-10 with γ up to 3 and an MLP on a sixth of "
-            "Fashion-MNIST with γ up to 7, instead of ResNet-18, MobileNet-v2, ViT and VGG-19 on "
-            "CIFAR-100; the Hessian over 256 and 1,024 validation examples with 10 and 30 random "
-            "vectors for the trace; 3 seeds. Nothing can be concluded about the curvature of the "
-            "paper's networks, or about its best γ and trace."
-        ),
-        "full": (
-            "ResNet-50 on CIFAR-10 and ResNet-20 on Fashion-MNIST with γ up to 7, instead of "
-            "five networks on CIFAR-100: nothing can be concluded about the paper's best γ and "
-            "trace."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [score_table(rows)],
-    charts=charts,
-    finding=finding,
-    network=pool_recipe,
-    coverage={
-        "reduced": (
-            ("data", "CIFAR-100", "10,000 images of CIFAR-10"),
-            ("data of ours", "–", "a sixth of Fashion-MNIST"),
-            (
-                "networks",
-                "ResNet-18 (two widths), MobileNet-v2, ViT, VGG-19",
-                "ResNet-8; an MLP on Fashion-MNIST",
-            ),
-            ("γ", "0 to about 10", "0, 1, 2, 3; up to 7 on Fashion-MNIST"),
-            ("epochs", "not said", "24; 40 on Fashion-MNIST"),
-            ("seeds", "not said", "3"),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results were seen: rank correlations are over all networks, "
-        "with an interval within [-1, 1] (Bonett and Wright's, instead of a bootstrap over three "
-        "seeds, which was too narrow); a step counts as a decrease only if its whole interval "
-        "is below 0; a claim can be undecided; traces, networks at their own weights and "
-        "Fashion-MNIST are questions of our own."
-    ),
+EXPERIMENT = lab.Experiment.of(
+    __name__, tables=(score_table,), charts=(charts,), network=pool_recipe
 )

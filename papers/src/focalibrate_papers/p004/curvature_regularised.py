@@ -9,22 +9,8 @@ from numpy.typing import NDArray
 from focalibrate.curvature import hutchinson_trace
 from focalibrate.metrics import brier_score, ece, error_rate, nll
 from focalibrate.theory import recover_log_posterior
+from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
-from focalibrate_papers.engine import (
-    ClaimResult,
-    Experiment,
-    Folders,
-    Numbers,
-    Rows,
-    Scale,
-    Table,
-    Task,
-    as_ours,
-    correlation_interval,
-    mean_interval,
-    show_interval,
-    side_result,
-)
 from focalibrate_papers.recipes import PENALISED
 
 STRONG = 0.5
@@ -44,12 +30,12 @@ _CORRELATED = (
 _SHORT = "The paper does not say how long it trained: does the claim hold early in training?"
 
 
-def taus_of(rows: Rows) -> list[float]:
+def taus_of(rows: lab.Rows) -> list[float]:
     """Return the weights τ of the trace, 0 first."""
     return sorted({row.at for row in rows})
 
 
-def by_network(rows: Rows) -> dict[str, Rows]:
+def by_network(rows: lab.Rows) -> dict[str, lab.Rows]:
     """Return the rows of each learning rate and length, such as "lr 0.005, 60 epochs"."""
     return {
         f"lr {lr:g}, {epochs} epochs": rows.of(lr=lr, epochs=epochs)
@@ -57,7 +43,7 @@ def by_network(rows: Rows) -> dict[str, Rows]:
     }
 
 
-def by_seed(rows: Rows, metric: str, taus: Sequence[float]) -> NDArray[np.float64]:
+def by_seed(rows: lab.Rows, metric: str, taus: Sequence[float]) -> NDArray[np.float64]:
     """Return a metric of one network ``[seeds, weights]``; nan if a run diverged."""
     found = []
     for seed in rows.each("seed"):
@@ -67,21 +53,21 @@ def by_seed(rows: Rows, metric: str, taus: Sequence[float]) -> NDArray[np.float6
     return np.array(found)
 
 
-def shown(rows: Rows, metric: str, taus: Sequence[float]) -> NDArray[np.float64]:
+def shown(rows: lab.Rows, metric: str, taus: Sequence[float]) -> NDArray[np.float64]:
     """Return the same with ECE and error in percent."""
     return by_seed(rows, metric, taus) * (100.0 if metric in (ECE, "error") else 1.0)
 
 
-def claims(rows: Rows) -> Iterator[ClaimResult]:
+def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Judge the paper by the longest runs; shorter ones answer a question of our own."""
     longest, *shorter = sorted(rows.each("epochs"), reverse=True)
     yield from _claims(rows.of(epochs=longest), longest)
     for epochs in shorter:
         for result in _claims(rows.of(epochs=epochs), epochs):
-            yield as_ours(result, paper_value=_SHORT)
+            yield lab.as_ours(result, paper_value=_SHORT)
 
 
-def _claims(rows: Rows, epochs: int) -> Iterator[ClaimResult]:
+def _claims(rows: lab.Rows, epochs: int) -> Iterator[lab.ClaimResult]:
     """Compare the largest τ with none, and step by step, at every learning rate."""
     taus, networks = taus_of(rows), by_network(rows)
     n = len(networks)
@@ -95,7 +81,7 @@ def _claims(rows: Rows, epochs: int) -> Iterator[ClaimResult]:
     yield _correlation([*networks.values()], taus, where)
 
 
-def finding(rows: Rows) -> str:
+def finding(rows: lab.Rows) -> str:
     """Return the main result in one sentence."""
     taus, parts = taus_of(rows), dict[int, list[str]]()
     for lr, epochs in rows.each("lr", "epochs"):
@@ -116,16 +102,16 @@ def _ends(
     name: str,
     unit: str,
     where: str,
-) -> ClaimResult:
-    cost = mean_interval(error[:, -1] - error[:, 0])
-    return side_result(
-        mean_interval(values[:, -1] - values[:, 0]),
+) -> lab.ClaimResult:
+    cost = lab.mean_interval(error[:, -1] - error[:, 0])
+    return lab.side_result(
+        lab.mean_interval(values[:, -1] - values[:, 0]),
         claim=f"{name} is lower with τ = {tau:g} than without the penalty, {where}",
         what="mean difference over seeds",
         paper_value=_PAPER,
         unit=f"{unit}, τ = {tau:g} − none",
         note=f"From {values[:, 0].mean():.4g}."
-        + (f" The error changes by {show_interval(cost)} points." if name == ECE else ""),
+        + (f" The error changes by {lab.show_interval(cost)} points." if name == ECE else ""),
     )
 
 
@@ -136,13 +122,13 @@ def _steps(
     name: str,
     unit: str,
     where: str,
-) -> ClaimResult:
-    steps = [mean_interval(step) for v in values.values() for step in np.diff(v, axis=1).T]
+) -> lab.ClaimResult:
+    steps = [lab.mean_interval(step) for v in values.values() for step in np.diff(v, axis=1).T]
     worst = max(steps, key=lambda step: step.estimate)
     lowest = ", ".join(
         f"τ = {taus[int(np.argmin(v.mean(axis=0)))]:g} at {key}" for key, v in values.items()
     )
-    return side_result(
+    return lab.side_result(
         worst,
         claim=f"{name} falls with every step of τ, {where}",
         what=f"change over seeds at the worst of {len(steps)} steps",
@@ -153,13 +139,15 @@ def _steps(
     )
 
 
-def _correlation(networks: Sequence[Rows], taus: Sequence[float], where: str) -> ClaimResult:
+def _correlation(
+    networks: Sequence[lab.Rows], taus: Sequence[float], where: str
+) -> lab.ClaimResult:
     traces, errors = (
         np.concatenate([by_seed(own, metric, taus).ravel() for own in networks])
         for metric in (TRACE, ECE)
     )
-    return side_result(
-        correlation_interval(traces, errors),
+    return lab.side_result(
+        lab.correlation_interval(traces, errors),
         claim=f"ECE and Tr(H_val) are strongly correlated over τ, {where}",
         what="Pearson's correlation over all networks",
         paper_value=_CORRELATED,
@@ -176,7 +164,7 @@ SHORT, LONG = 8, 60
 TRACE_VECTORS = 10
 
 
-def tasks(scale: Scale) -> list[Task]:
+def tasks(scale: lab.Scale) -> list[lab.Task]:
     """Return one run per learning rate and seed; it trains all weights τ at once.
 
     At full size also one long training, at the middle learning rate.
@@ -188,16 +176,16 @@ def tasks(scale: Scale) -> list[Task]:
         "fraction": {"smallest": 0.04, "reduced": 0.2, "full": 1.0}[scale],
     }
     short = [
-        Task.of(NAME, lr=lr, seed=seed, epochs=2 if small else SHORT, **settings)
+        lab.Task.of(NAME, lr=lr, seed=seed, epochs=2 if small else SHORT, **settings)
         for lr in ((0.005, 0.01) if small else (0.0025, 0.005, 0.01))
         for seed in (SEEDS[:2] if small else SEEDS)
     ]
     if scale != "full":
         return short
-    return short + [Task.of(NAME, lr=0.005, seed=s, epochs=LONG, **settings) for s in SEEDS]
+    return short + [lab.Task.of(NAME, lr=0.005, seed=s, epochs=LONG, **settings) for s in SEEDS]
 
 
-def run(task: Task, folders: Folders) -> Numbers:
+def run(task: lab.Task, folders: lab.Folders) -> lab.Numbers:
     """Train one copy per weight τ of the trace, which is the `at` of its numbers."""
     from focalibrate_papers.train import load_dataset, member_hessian, train_many
 
@@ -234,16 +222,18 @@ def _measured(
     yield "error", error_rate(probs, labels)
 
 
-def _table(rows: Rows) -> Table:
+def _table(rows: lab.Rows) -> lab.Table:
     taus, body = taus_of(rows), []
     for name, own in by_network(rows).items():
         found = {m: shown(own, m, taus) for m in (ECE, "error", "NLL", "Brier", TRACE)}
         for i, tau in enumerate(taus):
-            ece, error, log_loss, brier, trace = (mean_interval(v[:, i]) for v in found.values())
-            cells = [show_interval(ece), show_interval(error), f"{log_loss.estimate:.4f}"]
-            cells += [f"{brier.estimate:.4f}", show_interval(trace)]
+            ece, error, log_loss, brier, trace = (
+                lab.mean_interval(v[:, i]) for v in found.values()
+            )
+            cells = [lab.show_interval(ece), lab.show_interval(error), f"{log_loss.estimate:.4f}"]
+            cells += [f"{brier.estimate:.4f}", lab.show_interval(trace)]
             body.append((name.removeprefix("lr "), f"{tau:g}", *cells))
-    return Table(
+    return lab.Table(
         "Test examples at the end, and the trace on the validation examples",
         ("learning rate, epochs", "τ", "ECE, %", "error, %", "NLL", "Brier", "Tr(H_val)"),
         tuple(body),
@@ -252,7 +242,7 @@ def _table(rows: Rows) -> Table:
     )
 
 
-def _figure(rows: Rows) -> Chart:
+def _figure(rows: lab.Rows) -> Chart:
     taus, networks = taus_of(rows), by_network(rows)
     at = [max(tau, taus[1] / 3) for tau in taus]  # no penalty, on a logarithmic axis
     cloud = [
@@ -287,59 +277,4 @@ def _figure(rows: Rows) -> Chart:
     )
 
 
-EXPERIMENT = Experiment(
-    name=NAME,
-    code="E12",
-    source="Paper 004 (Kimura & Naganuma 2024), Figure 4",
-    ground="networks trained here",
-    title="The trace of the Hessian as a penalty",
-    protocol=(
-        "A network of 100 hidden units is trained on CIFAR-10 (45,000 images) with cross-entropy "
-        "plus τ times the trace of its Hessian over all weights, estimated on each batch by "
-        "Hutchinson's method with one vector. The paper shows learning rates and τ only in a "
-        "figure; ours are 0.0025, 0.005 and 0.01, and 0, 1e-4, 3e-4 and 1e-3 (SGD with momentum "
-        "0.9, batches of 128, 3 seeds), chosen by loss and trace of a short run with another "
-        "seed, without looking at the calibration. Measured at the end: ECE (15 bins), NLL, "
-        "Brier score and error on the 10,000 test images, and the trace of the Hessian of the "
-        "cross-entropy of the 5,000 validation images, from 10 vectors. The caption of Fig. 4 "
-        "calls the penalty Tr(H_val), but Eq. 33 uses the training loss, as here. The epochs are "
-        "our choice too: 8 at every learning rate, when the networks are still improving, and 60 "
-        "at 0.005."
-    ),
-    smaller={
-        "smallest": "A generated problem of 200 examples, 2 seeds, 2 learning rates, 2 epochs, "
-        "only to test the program.",
-        "reduced": "A fifth of the training images: the networks fit them sooner and are more "
-        "overconfident, so effect sizes cannot be compared.",
-        "full": (
-            "All images, 3 seeds; 8 epochs at three learning rates, 60 epochs at one. The paper "
-            "prints neither its epochs nor its learning rates and values of τ, so we cannot know "
-            "whether a run of ours matches one of the paper's."
-        ),
-    },
-    tasks=tasks,
-    run=run,
-    claims=claims,
-    tables=lambda rows: [_table(rows)],
-    charts=lambda rows: [_figure(rows)],
-    finding=finding,
-    coverage={
-        "full": (
-            ("data", "CIFAR-10", "CIFAR-10 (45,000 images)"),
-            ("network", "2-layer MLP, 100 hidden units", "the same"),
-            ("learning rates", "in a figure only", "0.0025, 0.005, 0.01"),
-            ("τ", "in a figure only", "0, 1e-4, 3e-4, 1e-3"),
-            ("epochs", "not said", "8 at each learning rate, 60 at 0.005"),
-            ("seeds", "not said", "3"),
-        ),
-    },
-    changed_rules=(
-        "Rules changed after the results of 8 epochs were seen: the run is no longer called "
-        "full; a step counts as a decrease only if its whole interval is below 0; the "
-        "correlation has an interval within [-1, 1] (Fisher's, instead of a bootstrap over three "
-        "seeds, which was too narrow); a claim can be undecided. That the runs of "
-        "60 epochs are judged by the same rules was committed before they ran. That the verdicts "
-        "on the paper are based on them, and that the runs of 8 epochs are a question of our "
-        "own, was decided after two of the three seeds were seen."
-    ),
-)
+EXPERIMENT = lab.Experiment.of(__name__, tables=(_table,), charts=(_figure,))

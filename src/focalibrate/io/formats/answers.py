@@ -56,7 +56,8 @@ def table_of_answers(path: Path, found: Answers) -> Opened:
     """Return a table of answers, one row each, and what its columns are."""
     rows, notes = found.rows, [f"is a log of {found.log}", *found.notes]
     if not rows:
-        raise file_error(path, f"is a log of {found.log}, but holds no answers.")
+        why = f": {'; '.join(found.notes)}" if found.notes else ""
+        raise file_error(path, f"is a log of {found.log}, but holds no answers{why}.")
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     if found.roles is not None:
         table = table_of_columns(path, columns, notes=tuple(found.notes))

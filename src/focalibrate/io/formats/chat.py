@@ -1,6 +1,7 @@
 """Responses of OpenAI, vLLM and SGLang with ``logprobs``, also the output of a batch."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ def chat_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | Non
     """Return answers with the probability of their tokens, or None for other records.
 
     An answer is right if it is the one in the record's ``label``, ``answer``, ``target`` or the
-    like, whatever its case and the punctuation around it.
+    like, whatever its case and the punctuation around it. Several choices of one response are
+    several answers to its question.
     """
-    choices = [_choice(record) for record in records]
+    choices = [_choices(record) for record in records]
     if not any(choices):
         return None
-    if not any(_content(choice) for choice in choices):
+    if not any(_content(choice) for choice in chain(*choices)):
         raise file_error(
             path,
             "holds responses without `logprobs`: nothing says how sure the model was. Ask for "
@@ -33,42 +35,52 @@ def chat_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | Non
             "holds responses with `logprobs`, but not the right answers. Add them to each line: "
             '{"label": "B", "choices": [...]}.',
         )
-    rows, places = [], []
-    for k, (record, choice) in enumerate(zip(records, choices, strict=True)):
-        is_chat = isinstance(inside(choice, "message"), Mapping)
-        said = inside(choice, "message", "content") if is_chat else inside(choice, "text")
-        sure = confidence_in(_content(choice), said) if isinstance(said, str) else None
-        if sure is None or record.get(truth) is None:
-            continue
-        places.append(record)
+    rows, places, n_longer = [], [], 0
+    for k, record in enumerate(records):
         question = record.get("question_id", record.get("custom_id", record.get("id", k)))
-        rows.append(
-            {
-                "question": str(question),
-                "task": path.stem,
-                "response": said,
-                "confidence": sure,
-                "correct": plain_answer(str(said)) == plain_answer(str(record[truth])),
-            }
-        )
+        wanted = plain_answer(str(record.get(truth)))
+        for choice in choices[k]:
+            is_chat = isinstance(inside(choice, "message"), Mapping)
+            said = inside(choice, "message", "content") if is_chat else inside(choice, "text")
+            sure = confidence_in(_content(choice), said) if isinstance(said, str) else None
+            if sure is None or record.get(truth) is None:
+                continue
+            is_right = plain_answer(said) == wanted
+            n_longer += not is_right and wanted in map(plain_answer, said.split())
+            places.append(record if len(choices[k]) == 1 else choice)
+            rows.append(
+                {
+                    "question": str(question),
+                    "task": path.stem,
+                    "response": said,
+                    "confidence": sure,
+                    "correct": is_right,
+                }
+            )
     notes = [f'an answer is right if it equals "{truth}"']
-    if len(rows) < len(records):
-        notes.append(f"{len(records) - len(rows):,} rows without logprobs or truth left out")
+    n_given = sum(max(1, len(found)) for found in choices)
+    if len(rows) < n_given:
+        notes.append(f"{n_given - len(rows):,} answers without logprobs or truth left out")
+    if n_longer:
+        notes.append(
+            f"WARNING: {n_longer:,} answers hold the right one among other words, and count as "
+            "wrong: ask for the answer alone"
+        )
     return Answers(LOG, rows, places, notes)
 
 
-def _choice(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the first choice of a response, or of a line of a batch's output."""
+def _choices(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the choices of a response, or of a line of a batch's output."""
     body: Any = record
     for name in ("response", "body"):
         inner = body.get(name)
         body = inner if isinstance(inner, Mapping) else body
-    first = inside(body, "choices", 0)
-    is_choice = isinstance(first, Mapping) and ("message" in first or "logprobs" in first)
-    return first if is_choice else None
+    given = inside(body, "choices")
+    found = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    return [one for one in found if "message" in one or "logprobs" in one]
 
 
-def _content(choice: Mapping[str, Any] | None) -> Any:
+def _content(choice: Mapping[str, Any]) -> Any:
     """Return the tokens of a chat, or those of a completion, whose fields are lists."""
     tokens, values = (inside(choice, "logprobs", k) for k in ("tokens", "token_logprobs"))
     if isinstance(tokens, list) and isinstance(values, list):

@@ -73,7 +73,7 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
         f"{len(matched):,} detections on {len(np.unique(matched.image)):,} images, right at IoU "
         f">= {iou:g} with an object in {truth.name}; rows of one image belong together",
         f"category_id: {names}",
-        *_other_categories(boxes, objects, int(matched.correct.sum()), iou=iou),
+        *_doubts(boxes, objects, int(matched.correct.sum()), iou=iou),
     ]
     if len(images) > len(objects.images):
         n_more = len(images) - len(objects.images)
@@ -95,16 +95,31 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
     return replace(found, schema=schema, layout={"matched": matched})
 
 
-def _other_categories(boxes: Boxes, truth: Boxes, n_right: int, *, iou: float) -> list[str]:
-    """Return a warning where most boxes lie on an object of another category."""
+def _doubts(boxes: Boxes, truth: Boxes, n_right: int, *, iou: float) -> list[str]:
+    """Return a warning where far more boxes were right if their fields meant something else."""
+    if len(truth) <= 2 * max(n_right, 5):
+        return []  # of every object, one detection at most is right
 
     def alike(some: Boxes) -> Boxes:
         return replace(some, category=np.zeros_like(some.category))
 
-    n_any = int(match(alike(boxes), alike(truth), iou=iou).correct.sum())
-    if n_any <= 2 * max(n_right, 5):
-        return []
-    return [
-        f"WARNING: {n_any:,} detections lie on an object, but only {n_right:,} on one of their "
-        "category: do the category_ids of both files mean the same?"
-    ]
+    corners = replace(boxes, box=boxes.box - np.pad(boxes.box[:, :2], ((0, 0), (2, 0))))
+    found = []
+    for given, objects, doubt in (
+        (
+            alike(boxes),
+            alike(truth),
+            "detections lie on an object, but only {} on one of their category: do the "
+            "category_ids of both files mean the same?",
+        ),
+        (
+            corners,
+            truth,
+            "detections would be right, but only {} are, if `bbox` was [left, top, right, "
+            "bottom]: COCO's is [left, top, width, height]",
+        ),
+    ):
+        n_other = int(match(given, objects, iou=iou).correct.sum())
+        if n_other > 2 * max(n_right, 5):
+            found.append(f"WARNING: {n_other:,} {doubt.format(f'{n_right:,}')}")
+    return found

@@ -29,10 +29,13 @@ def helm_answers(path: Path, document: Mapping[str, Any]) -> Answers | None:
         return None
     if not isinstance(document.get("adapter_spec"), Mapping):
         return None
-    states = [s for s in given if isinstance(s, Mapping) and _completion(s) is not None]
+    scored = [s for s in given if isinstance(s, Mapping) and _completion(s) is not None]
+    states = [s for s in scored if any(is_right for _, is_right in _references(s))]
     notes = []
-    if len(states) < len(given):
-        notes.append(f"{len(given) - len(states):,} requests without a log-probability left out")
+    if len(scored) < len(given):
+        notes.append(f"{len(given) - len(scored):,} requests without a log-probability left out")
+    if len(states) < len(scored):
+        notes.append(f"{len(scored) - len(states):,} requests without a right answer left out")
     if any(s.get("reference_index") is not None for s in states):
         return Answers(LOG, *_by_options(states, path), notes)
     return Answers(LOG, [_event(s, path) for s in states], states, notes)

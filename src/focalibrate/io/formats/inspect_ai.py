@@ -41,10 +41,8 @@ def read_eval(path: Path, local: Path, *, limit: int) -> dict[str, Any]:
             wanted = [n for n in names if n.startswith("samples/") and n.endswith(".json")]
             size = sum(archive.getinfo(name).file_size for name in wanted)
             check_fits(path, size * MEMORY_FACTOR, limit)
-            header = next((n for n in ("header.json", "_journal/start.json") if n in names), None)
-            if header is None:
-                raise file_error(path, f"is not a log of {LOG}: it holds no header.json.")
-            document = json.loads(_member(archive, raw, header, limit))
+            headers = [n for n in ("header.json", "_journal/start.json") if n in names]
+            document = json.loads(_member(archive, raw, headers[0], limit)) if headers else None
             samples = [json.loads(_member(archive, raw, name, limit)) for name in wanted]
     except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, EOFError, KeyError) as error:
         raise file_error(
@@ -53,7 +51,7 @@ def read_eval(path: Path, local: Path, *, limit: int) -> dict[str, Any]:
     except (NotImplementedError, RecursionError, struct.error, zlib.error) as error:
         raise file_error(path, f"cannot be read ({short(error)}).") from error
     if not _is_dict(document) or not _is_dict(document.get("eval")):
-        raise file_error(path, f"is not a log of {LOG}: its header names no evaluation.")
+        raise file_error(path, f"is not a log of {LOG}: no header.json names its evaluation.")
     return {**document, "samples": samples}
 
 
@@ -99,8 +97,9 @@ def inspect_answers(path: Path, document: Mapping[str, Any]) -> Answers | None:
     their alternatives; otherwise an answer has the probability of its token, or the confidence
     that the scorer's metadata state.
     """
-    samples = document.get("samples")
-    if not _is_dict(document.get("eval")) or not isinstance(samples, list):
+    samples = document.get("samples") or []  # missing in what was read without its samples
+    is_log = _is_dict(document.get("eval")) and bool({"samples", "plan"} & set(document))
+    if not is_log or not isinstance(samples, list):
         return None
     version = document.get("version", VERSIONS[-1])
     if version not in VERSIONS:
@@ -187,7 +186,11 @@ def _content(sample: Mapping[str, Any]) -> Any:
 
 
 def _by_options(sample: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the scores of the letters and the right one, where the log has them."""
+    """Return the scores of the letters and the right one, where the log has them.
+
+    Not where the scorer contradicts the letters: Inspect renames options that were shuffled, but
+    not the tokens of their letters.
+    """
     choices, target = sample.get("choices"), sample.get("target")
     if isinstance(target, list) and len(target) == 1:
         target = target[0]
@@ -196,7 +199,10 @@ def _by_options(sample: Mapping[str, Any]) -> dict[str, Any] | None:
     at = letter_position(target)
     if not 0 <= at < len(choices):
         return None
-    scores = scores_of_letters(_content(sample), str(_score(sample).get("answer")), len(choices))
+    answer = str(_score(sample).get("answer"))
+    if _value(sample) not in (None, float(letter_position(answer) == at)):
+        return None
+    scores = scores_of_letters(_content(sample), answer, len(choices))
     return None if scores is None else {"option_logits": scores, "answer": at}
 
 

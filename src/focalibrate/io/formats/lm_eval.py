@@ -53,7 +53,11 @@ def lm_eval_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | 
     rows = []
     for record, z, options, at in zip(kept, scores, texts, right, strict=True):
         by_character = _divided(z, map(len, options))
-        by_byte = by_character if plain else _divided(z, (len(t.encode()) for t in options))
+        by_byte = (
+            by_character
+            if plain
+            else _divided(z, (len(t.encode("utf-8", "surrogatepass")) for t in options))
+        )
         row = {
             "question": f"{task} {record['doc_id']}",
             "document": str(record.get("doc_hash", record["doc_id"])),

@@ -55,7 +55,7 @@ def open_json_lines(source: StoredBytes, as_log: AsLog) -> Opened:
     """Return the columns of one JSON object per line."""
 
     def dump(target: Path, records: Any) -> None:
-        with text_file(target) as file:
+        with text_file(target, ".jsonl") as file:
             file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
     if _is_list(source):  # as early versions of lm-evaluation-harness wrote them
@@ -134,7 +134,7 @@ def open_json(source: StoredBytes, as_log: AsLog) -> Opened:
     """
 
     def dump(target: Path, document: Any) -> None:
-        with text_file(target) as file:
+        with text_file(target, ".json") as file:
             json.dump(document, file, ensure_ascii=False)
 
     log, document = as_log(source.path, lambda: _document(source), dump)

@@ -3,17 +3,19 @@
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from focalibrate.io.errors import file_error, short
-from focalibrate.io.write.rows import Output, Rows, as_array
+from focalibrate.io.formats.arrays import DTYPES
+from focalibrate.io.write.rows import Output, Rows
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """Time stamp of every zip member, so that equal content gives equal bytes."""
@@ -21,20 +23,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 ALIGNMENT = 8
 """The data of a .safetensors file begins at a multiple of this."""
 
-TENSOR_NAMES = {
-    "float32": "F32",
-    "float64": "F64",
-    "float16": "F16",
-    "int64": "I64",
-    "int32": "I32",
-    "int16": "I16",
-    "int8": "I8",
-    "uint64": "U64",
-    "uint32": "U32",
-    "uint16": "U16",
-    "uint8": "U8",
-    "bool": "BOOL",
-}
+TENSOR_NAMES = {np.dtype(code).name: name for name, code in DTYPES.items() if name != "BF16"}
 
 
 def write_npy(path: Path, rows: Iterator[Rows], output: Output) -> None:
@@ -70,32 +59,22 @@ def write_safetensors(path: Path, rows: Iterator[Rows], output: Output) -> None:
     The format has no text: other columns of text are left out, and labels that are names are
     written as positions.
     """
-    found = list(rows)
-    shape, dtype = _shape(output), output.like.scores.dtype
-    stop = int(np.prod(shape)) * dtype.itemsize
-    header: dict[str, object] = {
-        "probs": {
-            "dtype": TENSOR_NAMES[dtype.name],
-            "shape": list(shape),
-            "data_offsets": [0, stop],
-        }
-    }
-    tensors = []
-    for name, array in _tensors([some.kept for some in found], output):
+    header: dict[str, object] = {}
+    tensors, stop = _tensors(list(rows), output), 0
+    for name, array in tensors.items():
         header[name] = {
             "dtype": TENSOR_NAMES[array.dtype.name],
             "shape": list(array.shape),
             "data_offsets": [stop, stop + array.nbytes],
         }
         stop += array.nbytes
-        tensors.append(array)
     if output.class_names is not None:
         header["__metadata__"] = {"class_names": json.dumps(output.class_names)}
     raw = json.dumps(header).encode()
     raw += b" " * (-len(raw) % ALIGNMENT)
     with path.open("wb") as file:
         file.write(len(raw).to_bytes(8, "little") + raw)
-        for array in [*(np.ascontiguousarray(some.probs) for some in found), *tensors]:
+        for array in tensors.values():
             file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
 
 
@@ -107,36 +86,47 @@ def write_torch(path: Path, rows: Iterator[Rows], output: Output) -> None:
         raise file_error(
             path, "writing .pt needs torch. Install it: `pip install torch`."
         ) from error
-    found = list(rows)
-    stored = {"probs": torch.from_numpy(np.concatenate([some.probs for some in found]))}
-    for name, array in _tensors([some.kept for some in found], output):
-        stored[name] = torch.from_numpy(np.array(array))
+    tensors = _tensors(list(rows), output)
+    stored = {name: torch.from_numpy(np.array(array)) for name, array in tensors.items()}
     if output.class_names is not None:
         stored["class_names"] = list(output.class_names)
     torch.save(stored, path)
 
 
-def _arrays(kept: list[Any], output: Output) -> Iterator[tuple[str, NDArray[Any]]]:
+def _arrays(kept: Sequence[Any], output: Output) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield the other columns of all rows, and the arrays that have no entry per row."""
     for i, name in enumerate(kept[0].column_names):
-        yield name, np.concatenate([as_array(table.column(i)) for table in kept])
+        yield name, np.concatenate([_as_array(table.column(i)) for table in kept])
     for name, array in output.like.layout.constants().items():
         while name in ("probs", "class_names", *kept[0].column_names):
             name = f"uncalibrated_{name}"
         yield name, array
 
 
-def _tensors(kept: list[Any], output: Output) -> Iterator[tuple[str, NDArray[Any]]]:
-    like = output.like
-    for name, array in _arrays(kept, output):
-        if (
-            name == like.layout.label_column
-            and array.dtype.kind == "U"
-            and like.labels is not None
-        ):
-            yield name, like.labels
+def _tensors(rows: Sequence[Rows], output: Output) -> dict[str, NDArray[Any]]:
+    """Return the probabilities of all rows, and the other arrays of numbers."""
+    found = {"probs": np.concatenate([some.probs for some in rows]).reshape(_shape(output))}
+    labels, label_column = output.like.labels, output.like.layout.label_column
+    for name, array in _arrays([some.kept for some in rows], output):
+        if name == label_column and array.dtype.kind == "U" and labels is not None:
+            found[name] = labels
         elif array.dtype.name in TENSOR_NAMES:
-            yield name, np.ascontiguousarray(array)
+            found[name] = np.ascontiguousarray(array)
+    return found
+
+
+def _as_array(column: Any) -> NDArray[Any]:
+    """Return a kept column as a NumPy array of numbers or of text."""
+    cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    kind = cells.type
+    if pa.types.is_fixed_size_list(kind):
+        inner = _as_array(cells.flatten())
+        return inner.reshape(len(cells), kind.list_size, *inner.shape[1:])
+    is_plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if is_plain and not (pa.types.is_boolean(kind) and cells.null_count):
+        found: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
+        return found
+    return np.array(["" if v is None else str(v) for v in cells.to_pylist()], dtype=np.str_)
 
 
 def _shape(output: Output) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
+import pyarrow.fs as pa_fs
 from numpy.typing import NDArray
 
 from focalibrate._atomic import atomic_path
@@ -19,7 +20,7 @@ from focalibrate.io.errors import file_error, shown
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.scan import Scan
 from focalibrate.io.source import file_system, named_errors, suffix_of, url_of
-from focalibrate.io.write.probs import STREAMED, WRITERS, could_not_write, write_rows
+from focalibrate.io.write.probs import STREAMED, WRITERS, write_pairs, writing_named
 
 MANIFEST = "_focalibrate-apply.json"
 """Lists the finished parts, their input and calibrator; readers ignore names with ``_``."""
@@ -86,12 +87,13 @@ class PartsOutput:
         """
         self.names = part_names(scan)
         self._out, self._made_by = OutFolder.of(out), made_by
-        self._out.check_is_folder()
+        if self._out.info().is_file:
+            raise file_error(self._out.path, "exists and is not a folder. Name another with -o.")
         for index, name in enumerate(self.names):
             _check_writable(scan, index, self._out.path / name)
         self._key = hashlib.sha256(key.encode()).hexdigest()
         self._parts, claimed = ({}, set()) if force else self._earlier()
-        taken = [n for n in self.names if n not in claimed and self._out.size_of(n) is not None]
+        taken = [n for n in self.names if n not in claimed and self._out.info(n).is_file]
         if taken and not force:
             raise FileExistsError(
                 f"{self._out.path}: already holds {taken[0]}, which is not overwritten. Choose "
@@ -188,30 +190,23 @@ def write_part(
         before: how an earlier run left it.
     """
     folder, checksum = OutFolder.of(out), scan.checksum(index)
-    known = None if before is None else (before.checksum, before.n_bytes)
-    if before is not None and known == (checksum, folder.size_of(name)):
-        return before
-    suffix, counts = suffix_of(Path(name)), list[int]()
+    if before is not None and checksum == before.checksum:
+        there = folder.info(name)
+        if there.is_file and there.size == before.n_bytes:
+            return before
+    suffix, rewrite, counts = suffix_of(Path(name)), scan.rewrite(index), list[int]()
     _check_writable(scan, index, folder.path / name)
 
-    def pair(given: Predictions) -> tuple[Predictions, NDArray[Any]]:
-        like, probs = calibrated(given)
+    def pair(given: Predictions) -> tuple[Predictions, list[NDArray[Any]]]:
+        like, probs = calibrated(_without(given, scan.in_path(index)))
         counts.append(like.n_rows)
-        return like, np.ascontiguousarray(probs, dtype=like.scores.dtype)
+        return like, [np.ascontiguousarray(probs, dtype=like.scores.dtype)]
 
-    try:
-        with folder.writing(name) as temporary:
-            rewrite = scan.rewrite(index)
-            is_whole = rewrite is not None or suffix not in STREAMED
-            found = [scan.read(index, keep=True)] if is_whole else scan.batches(index, keep=True)
-            pairs = (pair(_without(batch, scan.in_path(index))) for batch in found)
-            if rewrite is not None:
-                rewrite(temporary, (probs for _, probs in pairs))
-            else:
-                write_rows(temporary, ((like, [probs]) for like, probs in pairs), suffix=suffix)
-            n_bytes = temporary.stat().st_size
-    except OSError as error:
-        raise could_not_write(folder.path / name, error) from error
+    with writing_named(folder.path / name), folder.writing(name) as temporary:
+        is_whole = rewrite is not None or suffix not in STREAMED
+        found = [scan.read(index, keep=True)] if is_whole else scan.batches(index, keep=True)
+        write_pairs(temporary, map(pair, found), suffix=suffix, rewrite=rewrite)
+        n_bytes = temporary.stat().st_size
     return PartDone(checksum, n_bytes, sum(counts))
 
 
@@ -254,49 +249,35 @@ class OutFolder:
 
     Attributes:
         path: the folder; of a URL, what messages call it.
-        remote: the file system and the path in it, of a URL.
+        system: the file system, and `inside` the folder's path in it.
     """
 
     path: Path
-    remote: tuple[Any, str] | None = None
+    system: Any
+    inside: str
 
     @classmethod
     def of(cls, out: str | Path) -> "OutFolder":
         """Return the folder that a path or URL names; it need not exist."""
         url = url_of(out)
         if url is None:
-            return cls(Path(out))
+            return cls(Path(out), pa_fs.LocalFileSystem(), str(out))
         system, inside = file_system(url, Path(out))
-        if system.type_name == "local":
-            return cls(Path(inside))
-        return cls(Path(shown(url)), (system, inside.rstrip("/")))
+        path = Path(inside) if system.type_name == "local" else Path(shown(url))
+        return cls(path, system, inside.rstrip("/"))
 
-    def check_is_folder(self) -> None:
-        """Raise where a file has the name of the folder."""
-        if self.remote is None:
-            is_file = self.path.exists() and not self.path.is_dir()
-        else:
-            is_file = self._info(self.remote[1]).type.name == "File"
-        if is_file:
-            raise file_error(self.path, "exists and is not a folder. Name another with -o.")
-
-    def size_of(self, name: str) -> int | None:
-        """Return the bytes of a file in the folder, or None if there is none."""
-        if self.remote is None:
-            path = self.path / name
-            return path.stat().st_size if path.is_file() else None
-        info = self._info(f"{self.remote[1]}/{name}")
-        return int(info.size) if info.type.name == "File" else None
+    def info(self, *name: str) -> Any:
+        """Return what is known of a file in the folder, or of the folder itself."""
+        with named_errors(self.path):
+            return self.system.get_file_info(["/".join([self.inside, *name])])[0]
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file in the folder, or None if there is none."""
-        if self.size_of(name) is None:
+        if not self.info(name).is_file:
             return None
-        if self.remote is None:
-            return (self.path / name).read_bytes()
         with (
             named_errors(self.path / name),
-            self.remote[0].open_input_stream(f"{self.remote[1]}/{name}") as file,
+            self.system.open_input_stream(f"{self.inside}/{name}") as file,
         ):
             content: bytes = file.read()
             return content
@@ -304,30 +285,21 @@ class OutFolder:
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
         """Give a temporary local path that becomes the file `name` when the block succeeds."""
-        if self.remote is None:
+        if self.system.type_name == "local":
             target = self.path / name
             target.parent.mkdir(parents=True, exist_ok=True)
             with atomic_path(target, force=True) as temporary:
                 yield temporary
             return
+        inside = PurePosixPath(self.inside, name)
         with tempfile.TemporaryDirectory(prefix="focalibrate-") as folder:
-            local = Path(folder, PurePosixPath(name).name)
+            local = Path(folder, inside.name)
             yield local
-            self._upload(local, name)
-
-    def _upload(self, local: Path, name: str) -> None:
-        if self.remote is None:
-            raise ValueError("only a folder behind a URL is uploaded to")
-        system, root = self.remote
-        inside = PurePosixPath(root, name)
-        with named_errors(self.path / name, what="written"):
-            if system.type_name not in WITHOUT_FOLDERS:
-                system.create_dir(str(inside.parent), recursive=True)
-            with local.open("rb") as source, system.open_output_stream(str(inside)) as target:
-                shutil.copyfileobj(source, target, 1 << 22)
-
-    def _info(self, inside: str) -> Any:
-        if self.remote is None:
-            raise ValueError("only a folder behind a URL is asked")
-        with named_errors(self.path):
-            return self.remote[0].get_file_info([inside])[0]
+            with named_errors(self.path / name, what="written"):
+                if self.system.type_name not in WITHOUT_FOLDERS:
+                    self.system.create_dir(str(inside.parent), recursive=True)
+                with (
+                    local.open("rb") as source,
+                    self.system.open_output_stream(str(inside)) as target_file,
+                ):
+                    shutil.copyfileobj(source, target_file, 1 << 22)

@@ -1,6 +1,7 @@
 """Writing calibrated probabilities, block by block, in the format of the input."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -9,58 +10,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._atomic import atomic_path
-from focalibrate.io.errors import PredictionFileError, file_error
+from focalibrate.io.errors import file_error
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.source import suffix_of
 from focalibrate.io.write.arrays import write_npy, write_npz, write_safetensors, write_torch
-from focalibrate.io.write.rows import Output, Rows, output_of
+from focalibrate.io.write.rows import Output, Rows
 from focalibrate.io.write.tables import (
     write_excel,
     write_ipc,
     write_json,
-    write_json_lines,
     write_parquet,
     write_text,
 )
 
-Writer: TypeAlias = Callable[[Path, Iterator[Rows], Output], None]
+STREAMED = (".csv", ".tsv", ".txt", ".parquet", ".feather", ".arrow", ".jsonl")
+"""Formats that are written some rows at a time."""
 
-TEXT = (".csv", ".tsv", ".txt")
-ARRAYS: Mapping[str, Writer] = {
+WRITERS: Mapping[str, Callable[[Path, Iterator[Rows], Output], None]] = {
     ".npz": write_npz,
     ".npy": write_npy,
     ".safetensors": write_safetensors,
     ".pt": write_torch,
-}
-STREAMED: Mapping[str, Writer] = {
-    ".csv": write_text,
-    ".tsv": write_text,
-    ".txt": write_text,
+    **dict.fromkeys((".csv", ".tsv", ".txt"), write_text),
     ".parquet": write_parquet,
-    ".feather": write_ipc,
-    ".arrow": write_ipc,
-    ".jsonl": write_json_lines,
-}
-"""Formats that are written some rows at a time."""
-
-WRITERS: Mapping[str, Writer] = {
-    **ARRAYS,
-    **STREAMED,
-    ".json": write_json,
+    **dict.fromkeys((".feather", ".arrow"), write_ipc),
+    **dict.fromkeys((".jsonl", ".json"), write_json),
     ".xlsx": write_excel,
 }
 
 Pairs: TypeAlias = Iterator[tuple[Predictions, Iterable[NDArray[Any]]]]
 """Predictions with their other columns, and blocks of their probabilities."""
 
+Rewrite: TypeAlias = Callable[[Path, Iterable[NDArray[Any]]], None] | None
+"""Writes a file again with probabilities in it, where its format has a place for them."""
 
-def write_rows(path: Path, pairs: Pairs, *, suffix: str) -> None:
+
+def write_pairs(path: Path, pairs: Pairs, *, suffix: str, rewrite: Rewrite) -> None:
     """Write the probabilities of predictions one after another, in the layout of the first."""
+    if rewrite is not None:
+        rewrite(path, (block for _, blocks in pairs for block in blocks))
+        return
     first = next(pairs)
-    output = output_of(first[0], is_table=suffix not in ARRAYS, is_text=suffix in TEXT)
-    rows: Iterator[Rows] = (
-        some for like, blocks in chain([first], pairs) for some in output.rows(like, blocks)
-    )
+    output = Output.of(first[0], suffix)
+    rows = (some for like, blocks in chain([first], pairs) for some in output.rows(like, blocks))
     WRITERS[suffix](path, rows, output)
 
 
@@ -118,29 +110,25 @@ def write_probs(
             path, f"has an unknown suffix {suffix!r}. Give one of {', '.join(WRITERS)}."
         )
     checked = _checked(blocks, like, path, progress)
+    with writing_named(path), atomic_path(path, force=force) as temporary:
+        write_pairs(temporary, iter([(like, checked)]), suffix=suffix, rewrite=rewrite)
+        if finish is not None:
+            finish(temporary)
+
+
+@contextmanager
+def writing_named(path: Path) -> Iterator[None]:
+    """Turn the errors of a disk into ours; those that already are, without a number, stay."""
     try:
-        with atomic_path(path, force=force) as temporary:
-            if rewrite is not None:
-                rewrite(temporary, checked)
-            else:
-                write_rows(temporary, iter([(like, checked)]), suffix=suffix)
-            if finish is not None:
-                finish(temporary)
-    except FileExistsError:
-        raise
+        yield
     except OSError as error:
-        raise could_not_write(path, error) from error
-
-
-def could_not_write(path: Path, error: OSError) -> OSError | PredictionFileError:
-    """Return the error with our message; the same error if it already has one."""
-    if error.strerror is None:  # our own message, which begins with the name
-        return error
-    return file_error(
-        path,
-        f"could not be written: {error.strerror}. Nothing is left behind; free some room or "
-        "write elsewhere.",
-    )
+        if error.strerror is None:
+            raise
+        raise file_error(
+            path,
+            f"could not be written: {error.strerror}. Nothing is left behind; free some room or "
+            "write elsewhere.",
+        ) from error
 
 
 def _checked(

@@ -1,8 +1,8 @@
 """The rows of an output: probabilities, and the other columns of the input as they were."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,16 @@ from focalibrate.io.cells import is_numbering
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.roles.vocabulary import PROBABILITY, outcome_of, plain
 
+TEXT = (".csv", ".tsv", ".txt")
+ARRAYS = (".npz", ".npy", ".safetensors", ".pt")
+
+
+class Rows(NamedTuple):
+    """Some rows to write: the other columns as an Arrow table, and the probabilities."""
+
+    kept: Any
+    probs: NDArray[Any]
+
 
 @dataclass(frozen=True)
 class Output:
@@ -19,28 +29,40 @@ class Output:
 
     Attributes:
         like: the predictions, whose layout the output has.
+        suffix: of the format.
         names: columns of the probabilities; one if the input had one.
         order: position of each of them among the classes of a block.
         class_names: in the same order, or None.
         place: how many of the other columns come before the probabilities.
-        is_table: rows of a table, rather than arrays.
-        is_text: cells of a text table are written as they are.
     """
 
     like: Predictions
+    suffix: str
     names: list[str]
     order: list[int] | None
     class_names: tuple[str, ...] | None
     place: int
-    is_table: bool
-    is_text: bool
+
+    @classmethod
+    def of(cls, like: Predictions, suffix: str) -> "Output":
+        """Return the layout of an output for the predictions `like`."""
+        names, order = _score_names(like)
+        layout = like.layout
+        in_file = order is not None and layout.class_names
+        shown = layout.class_names if in_file else like.class_names
+        place = layout.place + (like.labels is not None and layout.label_column is None)
+        return cls(like, suffix, names, order, shown, place)
 
     @property
     def is_list(self) -> bool:
         """Whether all probabilities of a row are one list."""
         return self.like.layout.form in ("matrix", "options")
 
-    def rows(self, like: Predictions, blocks: Iterable[NDArray[Any]]) -> Iterator["Rows"]:
+    def beside(self, kept: Sequence[Any], new: Sequence[Any]) -> list[Any]:
+        """Return columns, or their names, in the order of the output."""
+        return [*kept[: self.place], *new, *kept[self.place :]]
+
+    def rows(self, like: Predictions, blocks: Iterable[NDArray[Any]]) -> Iterator[Rows]:
         """Yield the rows of blocks of probabilities that belong to `like`."""
         kept = self._kept(like)
         start = 0
@@ -51,12 +73,11 @@ class Output:
 
     def _kept(self, like: Predictions) -> Any:
         """Return the other columns, with labels of another file as the first."""
-        layout = like.layout
-        written = set(self.names) if self.is_table else {"probs", "class_names"}
-        table = None if layout.rest is None or not layout.names else layout.rest()
-        arrays, names = ([], []) if table is None else (list(table.columns), list(layout.names))
-        shown = []
-        for name in names:
+        layout, is_table = like.layout, self.suffix not in ARRAYS
+        written = set(self.names) if is_table else {"probs", "class_names"}
+        table = pa.table({}) if layout.rest is None or not layout.names else layout.rest()
+        arrays, shown = list(table.columns), list[str]()
+        for name in layout.names if arrays else ():
             if not layout.has_names:
                 name = "label" if name == layout.label_column else f"column_{name}"
             while name in written:  # keep the file's own column beside the new one
@@ -64,43 +85,14 @@ class Output:
             written.add(name)
             shown.append(name)
         if like.labels is not None and layout.label_column is None:
-            own = "label" if self.is_table else "labels"
+            own = "label" if is_table else "labels"
             while own in written:
                 own = f"{own}_used"
-            arrays.insert(0, pa.chunked_array([_own_labels(like, is_table=self.is_table)]))
+            arrays.insert(0, pa.chunked_array([_own_labels(like, is_table=is_table)]))
             shown.insert(0, own)
-        if not arrays:  # a table without columns has no rows
-            return _Nothing()
-        if layout.separator is not None and not self.is_text:
+        if layout.separator is not None and self.suffix not in TEXT:
             arrays = [_numbers(column) for column in arrays]
         return pa.table(arrays, names=shown)
-
-
-class _Nothing:
-    """A table without columns, of any number of rows."""
-
-    column_names: tuple[str, ...] = ()
-    columns: tuple[Any, ...] = ()
-
-    def slice(self, start: int, length: int) -> "_Nothing":
-        return self
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Some rows to write: the other columns as an Arrow table, and the probabilities."""
-
-    kept: Any
-    probs: NDArray[Any]
-
-
-def output_of(like: Predictions, *, is_table: bool, is_text: bool) -> Output:
-    """Return the layout of an output for the predictions `like`."""
-    names, order = _score_names(like)
-    layout = like.layout
-    shown = layout.class_names if order is not None and layout.class_names else like.class_names
-    place = layout.place + (like.labels is not None and layout.label_column is None)
-    return Output(like, names, order, shown, place, is_table, is_text)
 
 
 def _own_labels(like: Predictions, *, is_table: bool) -> Any:
@@ -151,17 +143,3 @@ def _numbers(column: Any) -> Any:
         written = [repr(v) for v in found.to_pylist()]
         return found if written == column.to_pylist() else column
     return column
-
-
-def as_array(column: Any) -> NDArray[Any]:
-    """Return a kept column as a NumPy array of numbers or of text."""
-    cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    kind = cells.type
-    if pa.types.is_fixed_size_list(kind):
-        inner = as_array(cells.flatten())
-        return inner.reshape(len(cells), kind.list_size, *inner.shape[1:])
-    is_plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    if is_plain and not (pa.types.is_boolean(kind) and cells.null_count):
-        found: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
-        return found
-    return np.array(["" if v is None else str(v) for v in cells.to_pylist()], dtype=np.str_)

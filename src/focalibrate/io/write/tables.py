@@ -5,12 +5,12 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,30 +35,23 @@ def write_text(path: Path, rows: Iterator[Rows], output: Output) -> None:
 
     The separator and the decimal mark are those of the input, and so are its cells.
     """
-    layout = output.like.layout
-    separator = layout.separator or ","
-    if separator == " " or (
-        suffix_of(path) != suffix_of(output.like.source) and separator == "\t"
-    ):
+    like = output.like
+    separator = like.layout.separator or ","
+    if separator == " " or (output.suffix != suffix_of(like.source) and separator == "\t"):
         separator = ","  # also in a .csv made from a .tsv
-    separator = "\t" if suffix_of(path) == ".tsv" else separator
-    comma = layout.decimal_comma and separator != ","
-    digits = FLOAT32_DIGITS if output.like.scores.dtype == np.float32 else None
-    with text_file(path) as file:
+    separator = "\t" if output.suffix == ".tsv" else separator
+    comma = like.layout.decimal_comma and separator != ","
+    digit = (FLOAT32_DIGITS if like.scores.dtype == np.float32 else "%r").__mod__
+    with text_file(path, output.suffix) as file:
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
         for at, some in enumerate(rows):
-            names = list(some.kept.column_names)
             if not at:
-                writer.writerow([*names[: output.place], *output.names, *names[output.place :]])
+                writer.writerow(output.beside(some.kept.column_names, output.names))
             kept = [_cells(column, comma=comma) for column in some.kept.columns]
-            cells = [
-                [(digits % v if digits else repr(v)) for v in row] for row in some.probs.tolist()
-            ]
+            probs = [list(map(digit, column)) for column in some.probs.T.tolist()]
             if comma:
-                cells = [[cell.replace(".", ",") for cell in row] for row in cells]
-            for i, row in enumerate(cells):
-                others = [column[i] for column in kept]
-                writer.writerow([*others[: output.place], *row, *others[output.place :]])
+                probs = [[cell.replace(".", ",") for cell in column] for column in probs]
+            writer.writerows(zip(*output.beside(kept, probs), strict=True))
 
 
 def _cells(column: Any, *, comma: bool) -> list[str]:
@@ -96,18 +89,20 @@ def _cell(value: Any) -> str:
 
 def write_parquet(path: Path, rows: Iterator[Rows], output: Output) -> None:
     """Write one row group per block; other columns and a pandas index are kept as they were."""
-    tables = _arrow_tables(rows, output)
-    first = next(tables)
-    with pa_parquet.ParquetWriter(path, first.schema) as writer:
-        for table in chain([first], tables):
-            writer.write_table(table.cast(first.schema))
+    _write_arrow(path, rows, output, pa_parquet.ParquetWriter)
 
 
 def write_ipc(path: Path, rows: Iterator[Rows], output: Output) -> None:
     """Write an Arrow file (feather version 2), one batch per block."""
+    _write_arrow(path, rows, output, pa.ipc.new_file)
+
+
+def _write_arrow(
+    path: Path, rows: Iterator[Rows], output: Output, opened: Callable[[IO[bytes], Any], Any]
+) -> None:
     tables = _arrow_tables(rows, output)
     first = next(tables)
-    with path.open("wb") as file, pa.ipc.new_file(file, first.schema) as writer:
+    with path.open("wb") as file, opened(file, first.schema) as writer:
         for table in chain([first], tables):
             writer.write_table(table.cast(first.schema))
 
@@ -128,9 +123,8 @@ def _arrow_tables(rows: Iterator[Rows], output: Output) -> Iterator[Any]:
             arrays = [pa.FixedSizeListArray.from_arrays(probs.reshape(-1), probs.shape[1])]
         else:
             arrays = [pa.array(column) for column in np.ascontiguousarray(probs.T)]
-        kept, shown = list(some.kept.columns), list(some.kept.column_names)
-        columns = [*kept[: output.place], *arrays, *kept[output.place :]]
-        order = [*shown[: output.place], *names, *shown[output.place :]]
+        columns = output.beside(some.kept.columns, arrays)
+        order = output.beside(some.kept.column_names, names)
         yield pa.table(columns, names=order).replace_schema_metadata(metadata)
 
 
@@ -162,29 +156,23 @@ def _pandas_metadata(kept: list[str], names: list[str], output: Output) -> str |
         return None
 
 
-def write_json_lines(path: Path, rows: Iterator[Rows], output: Output) -> None:
-    """Write one JSON object per line."""
-    with text_file(path) as file:
-        for record in _records(rows, output):
-            file.write(record + "\n")
-
-
 def write_json(path: Path, rows: Iterator[Rows], output: Output) -> None:
-    """Write a JSON list of objects, one per example."""
-    with text_file(path) as file:
+    """Write one JSON object per example: one per line, or as a list in a `.json` file."""
+    is_list = output.suffix == ".json"
+    start, between, end = ("[\n", ",\n", "\n]\n") if is_list else ("", "\n", "\n")
+    with text_file(path, output.suffix) as file:
         for i, record in enumerate(_records(rows, output)):
-            file.write((",\n" if i else "[\n") + record)
-        file.write("\n]\n")
+            file.write((between if i else start) + record)
+        file.write(end)
 
 
 def _records(rows: Iterator[Rows], output: Output) -> Iterator[str]:
     for some in rows:
-        kept = [_values(column) for column in some.kept.columns]
-        names = some.kept.column_names
-        for i, row in enumerate(some.probs.tolist()):
-            record = {name: values[i] for name, values in zip(names, kept, strict=True)}
-            probs = {"probs": row} if output.is_list else dict(zip(output.names, row, strict=True))
-            yield json.dumps({**record, **probs}, ensure_ascii=False, default=str)
+        names = [*some.kept.column_names, *(["probs"] if output.is_list else output.names)]
+        probs = [some.probs.tolist()] if output.is_list else some.probs.T.tolist()
+        for row in zip(*map(_values, some.kept.columns), *probs, strict=True):
+            record = dict(zip(names, row, strict=True))
+            yield json.dumps(record, ensure_ascii=False, default=str)
 
 
 def write_excel(path: Path, rows: Iterator[Rows], output: Output) -> None:
@@ -197,15 +185,12 @@ def write_excel(path: Path, rows: Iterator[Rows], output: Output) -> None:
         ) from error
     if output.like.n_rows >= EXCEL_ROWS:
         raise file_error(path, f".xlsx holds at most {EXCEL_ROWS - 1:,} rows. Write a .csv.")
-    lines: list[list[Any]] = []
+    lines: list[Any] = []
     for some in rows:
-        names, place = list(some.kept.column_names), output.place
         if not lines:
-            lines.append([*names[:place], *output.names, *names[place:]])
+            lines.append(output.beside(some.kept.column_names, output.names))
         kept = [[_excel_value(v, path) for v in _values(c)] for c in some.kept.columns]
-        for i, row in enumerate(some.probs.tolist()):
-            others = [column[i] for column in kept]
-            lines.append([*others[:place], *row, *others[place:]])
+        lines += zip(*output.beside(kept, some.probs.T.tolist()), strict=True)
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("calibrated")
     text_cell = import_module("openpyxl.cell").WriteOnlyCell
@@ -224,16 +209,6 @@ def write_excel(path: Path, rows: Iterator[Rows], output: Output) -> None:
 _NOT_IN_EXCEL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
-def _check_fits_excel(text: str, path: Path) -> str:
-    if len(text) > EXCEL_TEXT or _NOT_IN_EXCEL.search(text):
-        raise file_error(
-            path,
-            f"a cell of .xlsx holds at most {EXCEL_TEXT:,} characters and no control characters, "
-            f"but one is {short(repr(text))} ({len(text):,} characters). Write a .csv.",
-        )
-    return text
-
-
 def _excel_value(value: Any, path: Path) -> Any:
     """Return what a cell holds without loss, which is text where a number would be cut."""
     if isinstance(value, int) and not isinstance(value, bool) and len(str(value)) > EXCEL_DIGITS:
@@ -248,4 +223,10 @@ def _excel_value(value: Any, path: Path) -> Any:
         value.tzinfo is not None or value.microsecond % 1000
     ):
         return value.isoformat()
-    return _check_fits_excel(value, path) if isinstance(value, str) else value
+    if isinstance(value, str) and (len(value) > EXCEL_TEXT or _NOT_IN_EXCEL.search(value)):
+        raise file_error(
+            path,
+            f"a cell of .xlsx holds at most {EXCEL_TEXT:,} characters and no control characters, "
+            f"but one is {short(repr(value))} ({len(value):,} characters). Write a .csv.",
+        )
+    return value
