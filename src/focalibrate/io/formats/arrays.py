@@ -83,9 +83,6 @@ DTYPES: Mapping[str, str] = {
 }
 """NumPy's name of each dtype we read; bfloat16 is read as bits, then widened."""
 
-FAR_APART = 1 << 16
-"""Rows of at least so many bytes are worth looking up; shorter ones are read on the way."""
-
 
 @dataclass(frozen=True)
 class NpyHeader:
@@ -103,9 +100,7 @@ class NpyHeader:
         """Bytes of the numbers."""
         return math.prod(self.shape) * self.dtype.itemsize
 
-    def array(
-        self, name: str, opened: Callable[[ExitStack], IO[bytes]], *, is_plain: bool = False
-    ) -> "_Array":
+    def array(self, name: str, opened: Callable[[ExitStack], IO[bytes]]) -> "_Array":
         """Return the array whose numbers `opened` gives; one stored by column is read whole."""
 
         def turned(stack: ExitStack) -> IO[bytes]:
@@ -114,7 +109,7 @@ class NpyHeader:
 
         by_row = turned if self.fortran_order and len(self.shape) > 1 else opened
         column = described(name, self.shape, self.dtype)
-        return _Array(column, self.dtype, self.shape, by_row, is_plain=is_plain)
+        return _Array(column, self.dtype, self.shape, by_row)
 
 
 def read_header(file: IO[bytes], *, path: Path, name: str) -> NpyHeader:
@@ -209,7 +204,6 @@ class _Array:
         shape: of the whole array.
         open: the file, or member of an archive, at the first number.
         is_bfloat: the numbers are bfloat16, stored as bits.
-        is_plain: the numbers are stored as they are, so that any row can be looked up.
     """
 
     column: Column
@@ -217,7 +211,6 @@ class _Array:
     shape: tuple[int, ...]
     open: Callable[[ExitStack], IO[bytes]]
     is_bfloat: bool = False
-    is_plain: bool = False
 
     @property
     def row_bytes(self) -> int:
@@ -267,7 +260,7 @@ def open_npy(parts: Mapping[str, Part], *, limit: int) -> Opened:
                 f"{found:,} are there. Copy or write it again.",
             )
         at = _at(part, header.n_bytes)
-        arrays.append(header.array(name, at, is_plain=not header.fortran_order))
+        arrays.append(header.array(name, at))
     return _opened(next(iter(parts.values())).path, arrays, limit=limit)
 
 
@@ -442,7 +435,7 @@ def _tensor(part: Part, name: str, entry: object, data: int) -> tuple[int, int, 
     column = described(name, tuple(shape), np.dtype(np.float32) if is_bfloat else stored)
     column = replace(column, is_half=column.is_half or is_bfloat)
     at = _at(part, data + start)
-    array = _Array(column, stored, tuple(shape), at, is_bfloat=is_bfloat, is_plain=True)
+    array = _Array(column, stored, tuple(shape), at, is_bfloat=is_bfloat)
     return data + start, data + stop, array
 
 
@@ -498,22 +491,4 @@ def _opened(path: Path, arrays: Sequence[_Array | Column], *, limit: int) -> Ope
                 }
                 yield Table(schema, taken, min(rows, n_rows - start), start)
 
-    def take(wanted: Sequence[int], rows: NDArray[np.intp]) -> Table:
-        with ExitStack() as stack:
-            taken = {}
-            for i in wanted:
-                array = checked(i)
-                file = array.open(stack)
-                first = file.tell()
-                parts = []
-                for row in rows.tolist():
-                    file.seek(first + row * array.row_bytes)
-                    parts.append(array.take(file, 1, path, limit))
-                taken[i] = np.concatenate(parts)
-            return Table(schema, taken, len(rows))
-
-    is_plain = all(isinstance(array, _Array) and array.is_plain for array in arrays)
-    is_wide = any(isinstance(array, _Array) and array.row_bytes >= FAR_APART for array in arrays)
-    return Opened(
-        schema=schema, read=read, take=take if is_plain and is_wide else None, constants=whole
-    )
+    return Opened(schema=schema, read=read, constants=whole)
