@@ -52,8 +52,8 @@ class SharedRows:
         if y is None:
             return
         digest, changes = self.labels.get(path, (0, 0))
-        changes += np.count_nonzero(np.diff(y))
-        self.labels[path] = zlib.crc32(np.ascontiguousarray(y), digest), changes
+        changes += int(np.count_nonzero(np.diff(y)))
+        self.labels[path] = zlib.crc32(y.tobytes(), digest), changes
         self.sizes[path] += batch.n_rows
         choice = row_hashes(batch.scores[:, [0, -1]], y)
         few = np.flatnonzero(choice <= self.limit)

@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Unpack, cast
 
-import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.io.data_set import DataSet, Piece, groups_of
@@ -197,44 +196,6 @@ class Scan:
                 f"every row of it is as probabilities are, but {self.parts[0].path.name} "
                 "holds logits. Write all parts in one way.",
             )
-
-    @property
-    def can_take(self) -> bool:
-        """Whether `take` gives any rows without reading the others.
-
-        So it is for wide rows in `.npy` and `.safetensors` files, none of which is left out.
-        """
-        labels = self.reading.labels
-        counts = self.reading.roles.weight is None and not self.reading.request.drop_missing
-        by_order = labels is None or labels.key is None
-        can = all(self._data.opened(i).take is not None for i in range(len(self.parts)))
-        return self.n_rows is not None and counts and by_order and can
-
-    def take(self, positions: NDArray[np.intp]) -> Iterator[Predictions]:
-        """Yield the predictions of the rows at these positions, some at a time.
-
-        Args:
-            positions: in ascending order.
-
-        Raises:
-            PredictionFileError: where a row breaks a rule; only `batches` says which.
-        """
-        offset = 0
-        self._check_all_labels_used(self.n_rows or 0)
-        for index, part in enumerate(self.parts):
-            n_rows, look_up = part.n_rows or 0, self._data.opened(index).take
-            if look_up is None:
-                raise ValueError("`take` must not be called where `can_take` is False.")
-            own = positions[(positions >= offset) & (positions < offset + n_rows)] - offset
-            places = self._data.places(index)
-            for start in range(0, len(own), self._rows):
-                some = own[start : start + self._rows]
-                table = look_up([places[i] for i in self.reading.needed], some)
-                table = table.in_order(self.reading.schema, places)
-                found = assemble(table, self.reading, offset + some)
-                if found is not None:
-                    yield found
-            offset += n_rows
 
     def checksum(self, part: int | None = None) -> str:
         """Return the SHA-256 of the bytes of one part, or of all one after another, in hex."""

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -16,8 +15,7 @@ from numpy.typing import NDArray
 from focalibrate.io.cells import MISSING, is_number, is_value
 from focalibrate.io.errors import PredictionFileError, RowError, file_error, short
 from focalibrate.io.evidence import RowSums, is_whole, row_sums
-from focalibrate.io.predictions import ScoreKind
-from focalibrate.io.roles import vocabulary
+from focalibrate.io.roles.vocabulary import Named
 
 Kind: TypeAlias = Literal["number", "text", "bool", "matrix", "empty", "other"]
 """What the cells of a column are; a matrix has a list of numbers in every row."""
@@ -32,7 +30,7 @@ _ARRAY = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class Column(Named):
     """One column of a table, or one array of a file of arrays.
 
     Attributes:
@@ -47,7 +45,6 @@ class Column:
         problem: why it cannot be read; raised if it is needed.
     """
 
-    name: str
     kind: Kind
     shape: tuple[int, ...] = ()
     n_rows: int | None = None
@@ -56,46 +53,6 @@ class Column:
     unnamed: bool = False
     is_half: bool = False
     problem: PredictionFileError | None = None
-
-    @cached_property
-    def plain(self) -> str:
-        """The name in lower case, with underscores."""
-        return vocabulary.plain(self.name)
-
-    @cached_property
-    def prefix(self) -> vocabulary.Prefixed | None:
-        """What a prefix of the name says, if it has one."""
-        return vocabulary.prefixed(self.name)
-
-    @cached_property
-    def meaning(self) -> vocabulary.Meaning | None:
-        """What the name says that the numbers are."""
-        return vocabulary.meaning_of(self.name)
-
-    @property
-    def score_kind(self) -> ScoreKind | None:
-        """The kind of scores that the name says, if it does."""
-        return vocabulary.kind_of(self.meaning)
-
-    @cached_property
-    def is_label(self) -> bool:
-        """Whether the name usually means the true class."""
-        return vocabulary.is_label(self.name)
-
-    @cached_property
-    def is_prediction(self) -> bool:
-        """Whether the name usually means the predicted class."""
-        return vocabulary.is_prediction(self.name)
-
-    @cached_property
-    def is_id(self) -> bool:
-        """Whether the name usually means an index, an id or a file."""
-        return vocabulary.is_id(self.name)
-
-    @cached_property
-    def is_thing(self) -> bool:
-        """Whether the name says that numbers measure something that is no score."""
-        return vocabulary.is_thing(self.name)
 
 
 @dataclass(frozen=True, kw_only=True)

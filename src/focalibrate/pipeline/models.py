@@ -15,7 +15,7 @@ from focalibrate.comparison.paired import paired_p_value, weighted_mean
 from focalibrate.io import Predictions
 from focalibrate.io.errors import Doubt, listing
 from focalibrate.io.options import as_names
-from focalibrate.io.roles.vocabulary import is_id
+from focalibrate.io.roles.vocabulary import Named
 from focalibrate.metrics.groups import holm
 from focalibrate.metrics.registry import MetricName
 from focalibrate.pipeline.evaluation import EvaluatedRows, Evaluation
@@ -222,7 +222,7 @@ def _in_order_of(first: Predictions, other: Predictions, ids: Set[str]) -> Predi
         )
     if not orders:
         note = f"rows are paired with those of {first.source.name} in their order"
-        differ = listing([name for name in both if is_id(name)])
+        differ = listing([name for name in both if Named(name).is_id])
         if differ:
             note = Doubt(f"WARNING: {note}, but {differ} is not the same in both")
         return replace(other, notes=(*other.notes, note))

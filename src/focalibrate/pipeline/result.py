@@ -11,7 +11,7 @@ from focalibrate.calibrate import Calibrator
 from focalibrate.comparison import Choice, Comparison, GroupChoice, Verdict
 from focalibrate.comparison.result import MEANS
 from focalibrate.io import Predictions
-from focalibrate.io.roles.vocabulary import is_id
+from focalibrate.io.roles.vocabulary import Named
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.slices import WorstSlice
@@ -222,7 +222,7 @@ class CalibrationResult:
 
 def _row_ids(read: Predictions) -> list[Any] | None:
     """Return what the file calls each row; None where no column is an id, or rows are many."""
-    name = next((name for name in read.layout.names if is_id(name)), None)
+    name = next((name for name in read.layout.names if Named(name).is_id), None)
     if name is None or read.layout.rest is None or read.n_rows > MOST_IDS:
         return None
     found: list[Any] = read.layout.rest().column(name).to_pylist()

@@ -5,7 +5,6 @@ The same rows for any batches and any number of workers.
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.engines import Backend
-from focalibrate.io import PredictionFileError, Predictions, Scan, align
+from focalibrate.io import Predictions, Scan, align
 from focalibrate.io.repeats import SharedRows
 from focalibrate.pipeline.examples import Examples, zeros_note
 from focalibrate.pipeline.work import (
@@ -101,7 +100,7 @@ def draw(
     *,
     backend: Backend | None = None,
 ) -> Drawn:
-    """Return the `n_keep` rows with the smallest hashes, in one pass or by looking them up.
+    """Return the `n_keep` rows with the smallest hashes, in one pass.
 
     Workers know how many rows there are, and so about how large the hash of the last row kept
     is: each sends its share of the sample, not as many rows as the sample has.
@@ -112,9 +111,6 @@ def draw(
         class_names: the order to put the classes in, by name.
         backend: where the rows are read in parallel; None: in this process.
     """
-    if scan.can_take and scan.has_labels and scan.kind == "logits":
-        with suppress(PredictionFileError):  # one pass over all rows says which row it is
-            return _looked_up(scan, n_keep, class_names)
     if backend is None:  # one task counts the rows as it reads them
         whole = Chunk(at=tuple(part_tasks(scan)), first=0, n_rows=0)
         return _drawn(scan, [DrawTask(chunk=whole, n_keep=n_keep, class_names=class_names)], None)
@@ -186,36 +182,6 @@ def draw_chunk(task: DrawTask) -> Drawn:
     if kept is None:
         kept = _Buffer(0, task.chunk.at[0].scan().first, 0)
     return Drawn(*kept.drawn(), tuple(rows), n_rows, n_zero_rows, least, shared)
-
-
-def _looked_up(scan: Scan, n_keep: int, class_names: tuple[str, ...] | None) -> Drawn:
-    """Return the rows with the smallest hashes, reading no others."""
-    n_rows = scan.n_rows or 0
-    hashes = row_hash(np.arange(n_rows, dtype=np.int64))
-    chosen = np.argsort(hashes)[:n_keep]
-    places = np.argsort(chosen)  # of the rows in ascending order
-    scores = np.empty((len(chosen), scan.n_classes), scan.first.scores.dtype)
-    labels = np.empty(len(chosen), np.int64)
-    groups = {name: np.empty(len(chosen), object) for name in scan.first.groups}
-    done = 0
-    for batch in scan.take(chosen[places]):
-        found = align(batch, class_names)
-        to = places[done : done + found.n_rows]
-        scores[to] = found.scores
-        if found.labels is not None:
-            labels[to] = found.labels
-        for name, values in groups.items():
-            values[to] = found.groups[name]
-        done += found.n_rows
-    examples = Examples(
-        scores=scores,
-        kind=scan.kind,
-        labels=labels,
-        groups={name: _plain(values) for name, values in groups.items()},
-        class_names=scan.class_names if class_names is None else class_names,
-    )
-    rows = tuple(piece.n_rows or 0 for piece in scan.pieces)
-    return Drawn(examples, hashes[chosen], rows, n_rows)
 
 
 class _Buffer:

@@ -63,9 +63,6 @@ DTYPES: Mapping[str, str] = {
 }
 """NumPy's name of each dtype we read; bfloat16 is read as bits, then widened."""
 
-FAR_APART = 1 << 16
-"""Rows of at least so many bytes are worth looking up; shorter ones are read on the way."""
-
 
 def read_header(file: IO[bytes], opened: "OpenAt", *, path: Path, name: str) -> "_Array":
     """Read the header at the start of `file`; refuse arrays that are not plain numbers or text."""
@@ -167,7 +164,6 @@ class _Array:
         opened: opens the file.
         by_column: numbers are stored column by column, and so read whole.
         is_bfloat: the numbers are bfloat16, stored as bits.
-        is_plain: the numbers are stored as they are, so that any row can be looked up.
     """
 
     column: Column
@@ -177,7 +173,6 @@ class _Array:
     opened: OpenAt
     by_column: bool = False
     is_bfloat: bool = False
-    is_plain: bool = False
 
     @property
     def n_bytes(self) -> int:
@@ -228,7 +223,7 @@ def open_npy(parts: Mapping[str, Part], *, limit: int) -> Opened:
                 f"is truncated: its header promises {array.n_bytes:,} bytes of numbers, "
                 f"{found:,} are there. Copy or write it again.",
             )
-        arrays.append(replace(array, is_plain=not array.by_column))
+        arrays.append(array)
     return _opened(next(iter(parts.values())).path, arrays, limit=limit)
 
 
@@ -387,7 +382,7 @@ def _tensor(part: Part, name: str, entry: object, data: int) -> tuple[int, int, 
     column = described(name, tuple(shape), np.dtype(np.float32) if is_bfloat else stored)
     column = replace(column, is_half=column.is_half or is_bfloat)
     at, seeker = data + start, _seeker(part)
-    array = _Array(column, stored, tuple(shape), at, seeker, is_bfloat=is_bfloat, is_plain=True)
+    array = _Array(column, stored, tuple(shape), at, seeker, is_bfloat=is_bfloat)
     return at, data + stop, array
 
 
@@ -443,22 +438,4 @@ def _opened(path: Path, arrays: Sequence[_Array | Column], *, limit: int) -> Ope
                 }
                 yield Table(schema, taken, min(rows, n_rows - start), start)
 
-    def take(wanted: Sequence[int], rows: NDArray[np.intp]) -> Table:
-        with ExitStack() as stack:
-            taken = {}
-            for i in wanted:
-                array = checked(i)
-                file = array.open(stack)
-                first = file.tell()
-                parts = []
-                for row in rows.tolist():
-                    file.seek(first + row * array.row_bytes)
-                    parts.append(array.take(file, 1, path, limit))
-                taken[i] = np.concatenate(parts)
-            return Table(schema, taken, len(rows))
-
-    is_plain = all(isinstance(array, _Array) and array.is_plain for array in arrays)
-    is_wide = any(isinstance(array, _Array) and array.row_bytes >= FAR_APART for array in arrays)
-    return Opened(
-        schema=schema, read=read, take=take if is_plain and is_wide else None, constants=whole
-    )
+    return Opened(schema=schema, read=read, constants=whole)

@@ -7,7 +7,7 @@ from typing import Any
 
 from focalibrate.io.errors import file_error
 from focalibrate.io.formats.answers import Answers, confidence_in, inside, plain_answer
-from focalibrate.io.roles.vocabulary import is_label, plain
+from focalibrate.io.roles.vocabulary import Named, plain
 
 LOG = "chat completions"
 
@@ -91,5 +91,5 @@ def _content(choice: Mapping[str, Any]) -> Any:
 def _truth(records: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the field of the right answers."""
     names = dict.fromkeys(name for record in records for name in record)
-    likely = [name for name in names if is_label(name) or plain(name) in ("answer", "truth")]
+    likely = [name for name in names if Named(name).is_label or plain(name) in ("answer", "truth")]
     return likely[0] if likely else None

@@ -13,7 +13,7 @@ from typing import IO, cast
 from focalibrate.io.bytes import StoredBytes
 from focalibrate.io.cells import is_number, is_value
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
-from focalibrate.io.roles.vocabulary import is_known_role
+from focalibrate.io.roles.vocabulary import Named
 
 SEPARATORS = ("\t", ";", "|", ",")
 """Tried in this order: a comma may also be a decimal mark, or part of text."""
@@ -184,7 +184,7 @@ def _comment_header(lines: list[str], kept: list[str], separator: str | None) ->
         return -1
     is_header = len(names) in widths and not any(map(is_number, names))
     if len(names) == 1:
-        is_header = is_header and is_known_role(names[0])
+        is_header = is_header and Named(names[0]).is_role
     return len(above) - 1 if is_header else -1
 
 
@@ -391,7 +391,7 @@ def _is_header(
         return not (len(first) == 1 and _is_example(first[0], body))
     columns = [[row[i] for row in body if i < len(row)] for i in range(len(first))]
     for cell, number, below in zip(first, numbers, columns, strict=True):
-        if not number and is_known_role(cell) and cell not in below:
+        if not number and Named(cell).is_role and cell not in below:
             return True
     for cell, number, below in zip(first, numbers, columns, strict=True):
         values = [is_value(b, decimal_comma=decimal_comma) for b in below if b]
@@ -428,4 +428,4 @@ def _mixed(
 
 def _is_example(cell: str, body: Sequence[Sequence[str]]) -> bool:
     """Return whether the only cell of a first row of text is one of the values below it."""
-    return not is_known_role(cell) and any(row and row[0] == cell for row in body)
+    return not Named(cell).is_role and any(row and row[0] == cell for row in body)

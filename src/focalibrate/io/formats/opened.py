@@ -12,9 +12,6 @@ from focalibrate.io.table import Schema, Table
 Read: TypeAlias = Callable[[Sequence[int] | None, int, int | None], Iterator[Table]]
 """Yield tables of at most so many rows, in order, with the wanted columns; of one piece or all."""
 
-Take: TypeAlias = Callable[[Sequence[int], NDArray[np.intp]], Table]
-"""Return the wanted columns of the rows at these positions, in ascending order."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
@@ -26,7 +23,6 @@ class Opened:
         n_rows: number of rows, or None if the file does not say.
         pieces: number of rows of each piece that can be read by itself; empty for a file that is
             read from its beginning.
-        take: some rows without reading the others; None where that saves nothing.
         constants: reads the arrays that do not have one entry per row.
         digest: returns the SHA-256 of its bytes, once all of them were read.
         layout: fields of `Layout` that the format knows.
@@ -36,7 +32,6 @@ class Opened:
     read: Read
     n_rows: int | None = None
     pieces: tuple[int, ...] = ()
-    take: Take | None = None
     constants: Callable[[Sequence[int]], list[NDArray[Any]]] | None = None
     digest: Callable[[], str | None] | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from focalibrate.io.errors import PredictionFileError, file_error, short
 from focalibrate.io.formats.arrow import described_type
 from focalibrate.io.formats.opened import Opened, in_memory
 from focalibrate.io.options import check_fits
-from focalibrate.io.roles.vocabulary import CLASS_NAMES, is_options, plain
+from focalibrate.io.roles.vocabulary import CLASS_NAMES, OPTIONS, plain
 from focalibrate.io.table import Column, Schema
 
 MEMORY_FACTOR = 8
@@ -364,7 +364,7 @@ def _column(name: str, cells: Sequence[Any]) -> tuple[Column, Any]:
 
     Options of varying number are filled up with -inf.
     """
-    if is_options(name) and all(map(_is_numbers, cells)):
+    if plain(name) in OPTIONS and all(map(_is_numbers, cells)):
         counts = np.array([len(cell) for cell in cells])
         width = int(counts.max())
         filled = np.full((len(cells), width), -np.inf)

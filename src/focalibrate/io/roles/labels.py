@@ -25,10 +25,6 @@ LOOSE = {"label", "labels", "target", "targets", "truth"}
 """Words in the names of labels; of arrays, ``y`` is one too."""
 
 
-def _words(view: Table, position: int) -> set[str]:
-    return set(view[position].plain.split("_"))
-
-
 def find_label(facts: Facts, scores: Scores | None) -> int | None:
     """Return the column of the true class by its name, or None."""
     view, is_table = facts.view, facts.view.schema.is_table
@@ -51,9 +47,9 @@ def find_label(facts: Facts, scores: Scores | None) -> int | None:
         found = [
             i
             for i in free
-            if parts & _words(view, i)
+            if parts & view[i].words
             and not view[i].is_prediction
-            and not any(word.startswith("pred") for word in _words(view, i))
+            and not any(word.startswith("pred") for word in view[i].words)
             and view.is_kind(i, "number", "text", "bool")
             and _may_be_label(view, i)
         ]
@@ -68,7 +64,7 @@ def _of_split(facts: Facts, free: list[int], scores: Scores) -> list[int]:
     own = split_of(first)
     others = [i for i in free if own is not None and split_of(view.name(i)) not in (None, own)]
     kept = [i for i in free if i not in others]
-    named = [i for i in free if _words(view, i) & (LABEL_PARTS | {"y"})]
+    named = [i for i in free if view[i].words & (LABEL_PARTS | {"y"})]
     if named and set(named) <= set(others):
         raise facts.error(
             f"`{short(view.name(named[0]))}` are labels of another split than `{short(first)}`. "
@@ -168,8 +164,8 @@ def _n_values(view: Table, position: int) -> int:
 
 def _same_rest(view: Table, found: list[int], scores: Scores) -> list[int]:
     """Keep labels whose name differs from the scores' by one word: ``val_logits, val_labels``."""
-    rest = _words(view, scores.positions[0])
-    return [i for i in found if len(_words(view, i) ^ rest) <= 2]
+    rest = view[scores.positions[0]].words
+    return [i for i in found if len(view[i].words ^ rest) <= 2]
 
 
 def _is_list_of_classes(view: Table, position: int) -> bool:
@@ -267,7 +263,7 @@ def _may_be_called_label(view: Table, position: int, scores: Scores) -> bool:
         return True
     classes = {plain(name) for name in scores.class_names or ()}
     has_classes = view.is_kind(position, "text") and _plain_values(view, position) & classes
-    return bool(_words(view, position) & LABEL_PARTS or has_classes)
+    return bool(view[position].words & LABEL_PARTS or has_classes)
 
 
 def _are_detections(facts: Facts, scores: Scores, free: Sequence[int]) -> Why:

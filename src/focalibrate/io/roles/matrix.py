@@ -10,8 +10,8 @@ from focalibrate.io.roles.vocabulary import (
     CLASS_NAMES,
     LOGIT,
     NOT_SCORES,
+    OPTIONS,
     PROBABILITY,
-    is_options,
     split_of,
 )
 
@@ -93,7 +93,7 @@ def matrix_scores(facts: Facts, position: int, kind: ScoreKind | None) -> Scores
         positions=(position,),
         kind=found,
         percent=facts.request.input == "percent",
-        form="options" if is_options(column.name) else "matrix",
+        form="options" if column.plain in OPTIONS else "matrix",
         class_names=view.schema.class_names,
         n_classes=max(0, column.shape[-1]),
         notes=notes,

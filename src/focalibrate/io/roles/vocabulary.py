@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from focalibrate.io.predictions import ScoreKind
@@ -104,11 +105,6 @@ CONFIDENCE = _words(
 """Names of the probability that an answer is right, or that an event happens."""
 
 
-def is_outcome_of(score: str, label: str) -> bool:
-    """Return whether columns of these names are a confidence and whether it was right."""
-    return plain(score) in CONFIDENCE and says_correct(label)
-
-
 _THINGS = _words(
     "price cost costs amount fee income salary revenue usd eur lon lat longitude latitude x y z w "
     "h x1 x2 y1 y2 xmin xmax ymin ymax left top width height area size length depth bbox box "
@@ -116,17 +112,6 @@ _THINGS = _words(
     "counts number num n tokens latency temperature seed rating stars quantity volume speed id "
     "ids index idx key code zip phone fold split flag"
 )
-
-
-def is_thing(name: str) -> bool:
-    """Return whether a name says that numbers measure something that is no score.
-
-    Example:
-        >>> is_thing("call_cost_usd"), is_thing("is_open"), is_thing("x"), is_thing("cat")
-        (True, True, True, False)
-    """
-    parts = plain(name).split("_")
-    return bool(_THINGS & set(parts)) or parts[0] in ("is", "has", "was") or is_id(name)
 
 
 _CLUSTERS = _words(
@@ -148,7 +133,7 @@ def is_cluster(name: str) -> bool:
         (True, True, False)
     """
     text = plain(name)
-    parts = set(text.split("_"))
+    parts = {*text.split("_")}
     is_key = bool(re.search(r"(^id_|_(id|ids|key|uuid|guid|hash)$)", text))
     return (is_key or text in _CLUSTERS) and not parts & _NO_CLUSTERS
 
@@ -171,11 +156,6 @@ OPTIONS = _words(
     "option_logits option_logprobs option_logits_per_byte option_logits_per_character"
 )
 """Names of the scores of a row's own options, whose number and order mean nothing."""
-
-
-def is_options(name: str) -> bool:
-    """Return whether a column of this name holds scores of options."""
-    return plain(name) in OPTIONS
 
 
 RIGHT = _words("true 1 correct right c yes y hit pass passed t")
@@ -219,41 +199,6 @@ _PREFIX = [
 ]
 
 
-@dataclass(frozen=True)
-class Prefixed:
-    """A column's name split into prefix and class, such as ``prob_cat``."""
-
-    word: str
-    meaning: Meaning
-    name: str
-
-
-def prefixed(column: str) -> Prefixed | None:
-    """Return what a prefix says about the column, or None if it has none.
-
-    Example:
-        >>> prefixed("prob_cat").name, prefixed("P(cat)").name, prefixed("p10").name
-        ('cat', 'cat', '10')
-        >>> prefixed("price") is None
-        True
-    """
-    text = column.strip()
-    for pattern, meaning in _PREFIX:
-        found = pattern.fullmatch(text)
-        if found is None:
-            continue
-        name = found["digits"] if found["name"] is None else found["name"]
-        mark = found["mark"] or ""
-        for opening, closing in (("(", ")"), ("[", "]")):
-            if opening in mark and name.endswith(closing):
-                name = name[:-1]
-        name = name.strip()
-        if mark != "_" and len(name) > 2 and name[0] == name[-1] == '"':
-            name = name[1:-1]  # Scored Probabilities for Class "cat"; after prob_ they are ours
-        return Prefixed(plain(found["word"]), meaning, name)
-    return None
-
-
 _OUTCOME = re.compile(
     r"(?:prob|proba|probability|p)_(?:of_)?(?P<after>.+)|(?P<before>.+)_(?:prob|proba|probability)"
 )
@@ -270,60 +215,121 @@ def outcome_of(name: str) -> str | None:
     return None if found is None else found["after"] or found["before"]
 
 
-def meaning_of(name: str) -> Meaning | None:
-    """Return what the name of one column or array says it holds, or None.
-
-    The whole name counts first, then its parts: ``val_logits`` says logits.
-    """
-    text = plain(name)
-    for words, meaning in ((PROBABILITY, "probs"), (LOGIT, "logits"), (SCORE, "scores")):
-        if text in words:
-            return meaning  # type: ignore[return-value]
-    parts = set(text.split("_"))
-    if parts & _words("logit logits margin margins logodds logprobs logprob") or "log" in parts:
-        return "logits"
-    if parts & _words("prob probs proba probas probability probabilities softmax posterior"):
-        return "probs"
-    if parts & _words("score scores outputs output predictions preds pred"):
-        return "scores"
-    return None
-
-
 def kind_of(meaning: Meaning | None) -> ScoreKind | None:
     """Return the kind a name says, or None if it does not say."""
     return meaning if meaning in ("logits", "probs") else None
 
 
-def is_label(name: str) -> bool:
-    """Return whether `name` usually means the true class."""
-    return plain(name) in LABELS
+@dataclass(frozen=True)
+class Prefixed:
+    """A column's name split into prefix and class, such as ``prob_cat``."""
+
+    word: str
+    meaning: Meaning
+    name: str
 
 
-def is_prediction(name: str) -> bool:
-    """Return whether `name` usually means the predicted class."""
-    text = plain(name)
-    return text in PREDICTIONS or bool(re.match(r"prediction ?\(", name.strip().lower()))
+@dataclass(frozen=True)
+class Named:
+    """A column or array, and what its name says; each fact is found once.
+
+    Example:
+        >>> Named("prob_cat").prefix.name, Named("P(cat)").prefix.name, Named("p10").prefix.name
+        ('cat', 'cat', '10')
+        >>> Named("price").prefix is None, Named("val_logits").meaning, Named("id_7").is_id
+        (True, 'logits', True)
+        >>> [Named(name).is_thing for name in ("call_cost_usd", "is_open", "x", "cat")]
+        [True, True, True, False]
+    """
+
+    name: str
+
+    @cached_property
+    def plain(self) -> str:
+        """The name in lower case, with underscores."""
+        return plain(self.name)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words of the plain name."""
+        return frozenset(self.plain.split("_"))
+
+    @cached_property
+    def prefix(self) -> Prefixed | None:
+        """The prefix that says what the column holds, if it has one, and what follows."""
+        text = self.name.strip()
+        for pattern, meaning in _PREFIX:
+            found = pattern.fullmatch(text)
+            if found is None:
+                continue
+            name = found["digits"] if found["name"] is None else found["name"]
+            mark = found["mark"] or ""
+            for opening, closing in (("(", ")"), ("[", "]")):
+                if opening in mark and name.endswith(closing):
+                    name = name[:-1]
+            name = name.strip()
+            if mark != "_" and len(name) > 2 and name[0] == name[-1] == '"':
+                name = name[
+                    1:-1
+                ]  # Scored Probabilities for Class "cat"; after prob_ they are ours
+            return Prefixed(plain(found["word"]), meaning, name)
+        return None
+
+    @cached_property
+    def meaning(self) -> Meaning | None:
+        """What the numbers are: the whole name counts first, then its parts."""
+        for whole, meaning in _WHOLE:
+            if self.plain in whole:
+                return meaning
+        return next((meaning for parts, meaning in _PARTS if parts & self.words), None)
+
+    @property
+    def score_kind(self) -> ScoreKind | None:
+        """The kind of scores that the name says, if it does."""
+        return kind_of(self.meaning)
+
+    @cached_property
+    def is_label(self) -> bool:
+        """Whether the name usually means the true class."""
+        return self.plain in LABELS
+
+    @cached_property
+    def is_prediction(self) -> bool:
+        """Whether the name usually means the predicted class."""
+        is_call = re.match(r"prediction ?\(", self.name.strip().lower())
+        return self.plain in PREDICTIONS or is_call is not None
+
+    @cached_property
+    def is_id(self) -> bool:
+        """Whether the name usually means an index, an id or a file."""
+        is_known = self.plain in _IDS or self.name.strip().startswith("...")
+        return is_known or _ID.fullmatch(self.plain) is not None
+
+    @cached_property
+    def is_thing(self) -> bool:
+        """Whether the name says that numbers measure something that is no score."""
+        is_flag = self.plain.split("_")[0] in ("is", "has", "was")
+        return bool(_THINGS & self.words) or is_flag or self.is_id
+
+    @cached_property
+    def is_role(self) -> bool:
+        """Whether this is the usual name of some role, so that its row is a header."""
+        known = (LABELS, PREDICTIONS, WEIGHTS, PROBABILITY, LOGIT, SCORE, DERIVED)
+        if any(self.plain in words for words in known) or (self.name.strip() and self.is_id):
+            return True
+        return self.prefix is not None and self.prefix.meaning != "scores"
 
 
-def is_id(name: str) -> bool:
-    """Return whether `name` usually means an index, an id or a file."""
-    text = plain(name)
-    return (
-        text in _IDS
-        or text == ""
-        or bool(re.fullmatch(r"(unnamed|level|index|x)_\d+", text))
-        or name.strip().startswith("...")
-        or bool(re.search(r"(^id_|_(id|ids|idx|index|key|uuid|path|filename)$)", text))
-    )
-
-
-def is_known_role(name: str) -> bool:
-    """Return whether a cell is the usual name of some role, so that its row is a header."""
-    text = plain(name)
-    known = (LABELS, PREDICTIONS, WEIGHTS, PROBABILITY, LOGIT, SCORE, DERIVED)
-    if any(text in words for words in known):
-        return True
-    if name.strip() and is_id(name):
-        return True
-    found = prefixed(name)
-    return found is not None and found.meaning != "scores"
+_WHOLE: tuple[tuple[frozenset[str], Meaning], ...] = (
+    (PROBABILITY, "probs"),
+    (LOGIT, "logits"),
+    (SCORE, "scores"),
+)
+_PARTS: tuple[tuple[frozenset[str], Meaning], ...] = (
+    (_words("logit logits margin margins logodds logprobs logprob log"), "logits"),
+    (_words("prob probs proba probas probability probabilities softmax posterior"), "probs"),
+    (_words("score scores outputs output predictions preds pred"), "scores"),
+)
+_ID = re.compile(
+    r"|(unnamed|level|index|x)_\d+|id_.*|.*_(id|ids|idx|index|key|uuid|path|filename)"
+)

@@ -15,7 +15,7 @@ from focalibrate.io.options import Request
 from focalibrate.io.predictions import Layout, Predictions
 from focalibrate.io.roles.decide import Roles
 from focalibrate.io.roles.listed import check_listed
-from focalibrate.io.roles.vocabulary import is_outcome_of
+from focalibrate.io.roles.vocabulary import CONFIDENCE, says_correct
 from focalibrate.io.source import Part
 from focalibrate.io.table import Schema, Table, uneven
 from focalibrate.io.values.doubts import doubts_about
@@ -382,9 +382,7 @@ def _layout(
         table = pa.table([view.arrow(i) for i in others], names=names)
         return table.take(pa.array(rows)) if others and rows is not None else table
 
-    names_of_roles = [schema.columns[i].name for i in (min(chosen), roles.label or 0)]
-    is_right = roles.scores.form == "single" and roles.label is not None
-    is_right = is_right and is_outcome_of(*names_of_roles)
+    is_stated = roles.scores.form == "single" and view[min(chosen)].plain in CONFIDENCE
     firsts = [i if i >= 0 else schema.objects[~i][1][0] for i in others]
     return Layout(
         names=tuple(names),
@@ -393,7 +391,7 @@ def _layout(
         labels_as="index" if matched is None else matched.form,
         known=() if matched is None else matched.known,
         form=roles.scores.form,
-        is_right=is_right,
+        is_right=is_stated and roles.label is not None and says_correct(view.name(roles.label)),
         has_names=schema.has_names,
         separator=schema.separator,
         decimal_comma=schema.decimal_comma,

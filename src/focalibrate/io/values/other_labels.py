@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from focalibrate.io.errors import Doubt, RowError, file_error, listing, short
 from focalibrate.io.evidence import is_row_number
 from focalibrate.io.options import Request, find_columns
-from focalibrate.io.roles.vocabulary import is_id
+from focalibrate.io.roles.vocabulary import Named
 from focalibrate.io.table import Table, texts_of
 from focalibrate.io.values.labels import Labels
 
@@ -220,7 +220,7 @@ def _keys(
             found += [replace(key, at=(i,), name=head.name(i)) for i in same[:1] if is_key]
             continue
         for i in same[:1]:
-            is_usable = key.is_unique or is_id(name) or _shows_order(head, i, key)
+            is_usable = key.is_unique or Named(name).is_id or _shows_order(head, i, key)
             if (is_usable and not key.is_constant) or name in given:
                 found.append(replace(key, at=(i,), name=head.name(i)))
         if not same and key.is_unique and len(key.stored) > 1:
