@@ -17,10 +17,15 @@ from focalibrate.nn.curvature import AlongRay, curvature_along, random_signs
 from focalibrate_papers.datasets import Dataset
 from focalibrate_papers.recipe import Recipe
 from focalibrate_papers.train._checks import check_dataset
-from focalibrate_papers.train._data import load_dataset
-from focalibrate_papers.train._inputs import START, STEP, Feed, epoch_order, torch_seed
-from focalibrate_papers.train._models import build_model
-from focalibrate_papers.train._step import build_optimiser, set_lr
+from focalibrate_papers.train._inputs import (
+    START,
+    STEP,
+    Feed,
+    epoch_order,
+    load_dataset,
+    torch_seed,
+)
+from focalibrate_papers.train._step import build_model, build_optimiser, set_lr
 from focalibrate_papers.train.dynamics import EVALUATION_BATCH
 
 STACKED = {
