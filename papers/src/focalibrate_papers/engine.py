@@ -251,8 +251,18 @@ def judge_number(ours: Interval, paper: float, *, tolerance: float) -> Verdict:
     return "not reproduced" if is_away else "undecided"
 
 
+Found: TypeAlias = Interval | float | Sequence[float] | NDArray[np.floating]
+"""What a claim is judged by: an interval, an exact number, or one number per independent run."""
+
+
+def _interval(found: Found) -> Interval:
+    if isinstance(found, Interval):
+        return found
+    return mean_interval(found) if np.ndim(found) else Interval.exact(found)  # type: ignore[arg-type]
+
+
 def side_result(
-    ours: Interval,
+    found: Found,
     *,
     claim: str,
     what: str,
@@ -270,7 +280,7 @@ def side_result(
     `covers` is whether the run is large enough for the claim; None if that is so when it is as
     large as the paper's, which `at_size` decides.
     """
-    judge = judge_below if below else judge_above
+    ours, judge = _interval(found), judge_below if below else judge_above
     side = "below" if below else "above"
     is_exact = ours.low == ours.high
     return ClaimResult(
@@ -290,7 +300,7 @@ def side_result(
 
 
 def number_result(
-    ours: Interval,
+    found: Found,
     paper: float,
     *,
     tolerance: float,
@@ -302,6 +312,7 @@ def number_result(
     theory: str = "",
 ) -> ClaimResult:
     """Return the result of a number that the paper prints; a smaller run cannot check it."""
+    ours = _interval(found)
     near = f"within {tolerance:g} of {paper:g}" if tolerance else f"equal to {paper:g}"
     is_exact = ours.low == ours.high
     return ClaimResult(

@@ -409,7 +409,7 @@ def _digits(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     for what, table, metric, value, unit in PAPER_VALUES:
         ours = number(rows, _focal(rows), metric) * (100 if unit else 1)
         yield lab.number_result(
-            lab.Interval.exact(round(ours, 2)),
+            round(ours, 2),
             value,
             tolerance=1e-9,
             claim=f"ResNet-50, CIFAR-10, sample-wise exponents 5, 3: {what}",
@@ -438,7 +438,7 @@ def _second_parameter(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         note=note,
     )
     yield lab.side_result(
-        lab.mean_interval(_over_sets(rows, "FTS_NLL less TS_NLL nll")),
+        _over_sets(rows, "FTS_NLL less TS_NLL nll"),
         claim="FTS has about the same log loss as TS on published networks",
         what="mean difference over the sets, both fitted by log loss",
         paper_value='003, Sec. 6: "log-loss being approximately the same"; these are not its '

@@ -70,16 +70,6 @@ class TreeBatch:
             _long(labels[order]),
         )
 
-    def to(self, device: torch.device | str) -> "TreeBatch":
-        """Return the batch on another device."""
-        return TreeBatch(
-            self.words.to(device),
-            tuple(order.to(device) for order in self.orders),
-            self.widths,
-            self.roots.to(device),
-            self.labels.to(device),
-        )
-
 
 def _levels(
     left: NDArray[np.integer], right: NDArray[np.integer], is_leaf: NDArray[np.bool_]

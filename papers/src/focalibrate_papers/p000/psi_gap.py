@@ -221,7 +221,7 @@ def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     known = known_of(settings)
     near, fitted = known[known.is_near], known[known.is_fitted]
     yield _question(
-        lab.mean_interval(mean_changes(near)),
+        mean_changes(near),
         claim="Ψ lowers the ECE if training and test loss agree",
         what="ECE with Ψ − without, mean over problems, for settings whose test loss is less "
         f"than {NEAR:g} above the training loss",
@@ -230,7 +230,7 @@ def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         note=_counted(near),
     )
     yield _question(
-        lab.mean_interval(mean_changes(fitted)),
+        mean_changes(fitted),
         claim="Ψ raises the ECE if the network fits its training examples but not the test "
         "examples",
         what="ECE with Ψ − without, mean over problems, for settings with a training error below "
@@ -333,7 +333,7 @@ def _less_data(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         for n in (sizes[0], sizes[-1])
     )
     yield _question(
-        lab.mean_interval(few - many),
+        few - many,
         claim=f"On a line, Ψ helps less with {sizes[0]:,} than with {sizes[-1]:,} examples",
         what="change of ECE by Ψ, mean over γ, few − many examples, per seed",
         paper_value=_SIZE,

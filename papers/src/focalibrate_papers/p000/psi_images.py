@@ -241,7 +241,7 @@ def _change_by_psi(found: Found) -> Iterator[lab.ClaimResult]:
             gap = setting.values("gap", gamma, is_after=False).mean()
             side = "over" if gap > 0 else "under"
             yield lab.side_result(
-                lab.mean_interval(setting.change("ece", gamma)),
+                setting.change("ece", gamma),
                 claim=f"Ψ {'lowers' if below else 'raises'} the ECE of FL-{gamma}: {setting.name}",
                 what="ECE with Ψ − ECE without, paired by seed",
                 paper_value=_WORDS[setting.paradigm] if setting.is_papers else SILENT,
@@ -255,7 +255,7 @@ def _change_by_psi(found: Found) -> Iterator[lab.ClaimResult]:
 def _same_error(found: Found) -> lab.ClaimResult:
     changes = [s.change("error", g) for s in found.values() for g in s.gammas]
     return lab.side_result(
-        lab.Interval.exact(float(max(np.abs(change).max() for change in changes))),
+        float(max(np.abs(change).max() for change in changes)),
         claim="Ψ does not change the error",
         what="the largest change over all networks",
         paper_value="Prop. 12: Ψ preserves the decision rule",
@@ -306,7 +306,7 @@ def _rises_with_gamma(setting: Setting) -> lab.ClaimResult:
     last, is_papers = setting.gammas[-1], setting.is_papers
     eces = setting.eces(is_after=False)
     return lab.side_result(
-        lab.mean_interval(eces[-1] - eces[0]),
+        eces[-1] - eces[0],
         claim=f"Without Ψ, ECE rises with γ: {setting.name}",
         what=f"ECE at γ = {last} − that at γ = 0, paired by seed",
         paper_value='Sec. 6.2: "For LS and TS_FL, we observe that a larger γ always leads to '
@@ -326,7 +326,7 @@ def _smoothing_results(found: Found) -> Iterator[lab.ClaimResult]:
         yield _rises_with_gamma(setting)
         without, after = (np.ptp(setting.eces(is_after=x), axis=0) for x in (False, True))
         yield lab.side_result(
-            lab.mean_interval(after - without),
+            after - without,
             claim=f"With Ψ, the ECE depends less on γ: {setting.name}",
             what="range of ECE over γ with Ψ − that without, paired by seed",
             paper_value='Sec. 6.1: "For LS, ECE-raw drastically increases as γ increases, whereas '
@@ -341,7 +341,7 @@ def _smoothing_results(found: Found) -> Iterator[lab.ClaimResult]:
 def _against_cross_entropy(standard: Setting) -> lab.ClaimResult:
     plain, name = standard.values("ece", 0, is_after=False), SET_NAMES[standard.problem]
     return lab.side_result(
-        lab.mean_interval(_of_focal(standard, is_after=True) - plain),
+        _of_focal(standard, is_after=True) - plain,
         claim=f"FL with Ψ has at most {COMPARABLE:g} point more ECE than CE: {name}",
         what="ECE with Ψ, mean over γ > 0, − that of CE, paired by seed",
         paper_value='Sec. 6.3 says so of the 30 sets of its appendix C: "Ψ can successfully '

@@ -362,7 +362,7 @@ def _theorems(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     _, low = rows.curve("tau_over", part="thresholds")
     _, high = rows.curve("tau_under", part="thresholds")
     yield lab.side_result(
-        lab.Interval.exact(min(low.min(), (high - low).min(), (0.5 - high).min())),
+        min(low.min(), (high - low).min(), (0.5 - high).min()),
         claim="The thresholds are in order: 0 < τ_oc < τ_uc < 1/2",
         what="the smallest of τ_oc, τ_uc − τ_oc and 1/2 − τ_uc over γ from 0.01 to 30",
         paper_value="Thm. 8, 1: 0 < τ_oc < τ_uc < 0.5",
@@ -372,7 +372,7 @@ def _theorems(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     )
     n = [int(rows.values(m).sum()) for m in ("below tau_over", "above tau_under")]
     yield lab.number_result(
-        lab.Interval.exact(rows.values("in the wrong regime").sum() if min(n) else np.nan),
+        rows.values("in the wrong regime").sum() if min(n) else np.nan,
         0.0,
         tolerance=0.0,
         claim="Overconfident where max q ≤ τ_oc, underconfident where max q ≥ τ_uc",
@@ -383,7 +383,7 @@ def _theorems(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         theory="000-thm-8",
     )
     yield lab.side_result(
-        lab.Interval.exact(rows.values("least rise above 1/2").min()),
+        rows.values("least rise above 1/2").min(),
         claim="Underconfident where max q > 1/2, for every γ",
         what="smallest max Ψ(q) − max q over random vectors with max q in (0.5, 0.999)",
         paper_value='Cor. 9: "For all γ > 0, q is ηUC if max q ∈ (0.5, 1)"',
@@ -393,7 +393,7 @@ def _theorems(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     )
     cases = [(k, g) for k in FIGURE_CLASSES for g in GAMMAS]
     yield lab.side_result(
-        lab.Interval.exact(max(rows.one("round trip", n_classes=k, gamma=g) for k, g in cases)),
+        max(rows.one("round trip", n_classes=k, gamma=g) for k, g in cases),
         claim="Ψ recovers the posterior from the focal minimiser",
         what="largest error of any probability",
         paper_value="Thm. 11: η(x) = Ψ(q(x)) for the focal risk minimizer q",
@@ -402,7 +402,7 @@ def _theorems(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         theory="000-thm-11",
     )
     yield lab.number_result(
-        lab.Interval.exact(rows.values("predicted class changed").sum()),
+        rows.values("predicted class changed").sum(),
         0.0,
         tolerance=0.0,
         claim="Ψ keeps the predicted class",
@@ -416,7 +416,7 @@ def _theorems(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
 def _figures(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     two, many = FIGURE_CLASSES
     yield lab.side_result(
-        lab.Interval.exact(min(rows.one("least under", n_classes=two, gamma=g) for g in GAMMAS)),
+        min(rows.one("least under", n_classes=two, gamma=g) for g in GAMMAS),
         claim="With two classes the minimiser is underconfident everywhere",
         what="smallest max η − max q over the curves of Figure 2a",
         paper_value='Cor. 10: "For all γ > 0, q is always ηUC in binary classification unless '
@@ -427,7 +427,7 @@ def _figures(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     )
     gaps = [rows.one("largest under", n_classes=two, gamma=g) for g in GAMMAS]
     yield lab.side_result(
-        lab.Interval.exact(np.diff(gaps).min()),
+        np.diff(gaps).min(),
         claim="A larger γ causes a larger gap between max q and the posterior (K=2)",
         what="smallest rise of the largest gap from one exponent to the next",
         paper_value='Fig. 2a: "a larger γ causes a larger gap between max q and the true '
@@ -438,7 +438,7 @@ def _figures(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     )
     over = [rows.one("largest over", n_classes=many, gamma=g) for g in GAMMAS]
     yield lab.side_result(
-        lab.Interval.exact(min(over)),
+        min(over),
         claim="With 1000 classes the minimiser is overconfident somewhere, for each γ",
         what="largest max q − max η, at the exponent with the smallest",
         paper_value='Fig. 2b: "the relation of a 1000-way classification where the focal loss can '
@@ -452,7 +452,7 @@ def _figures(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         low, high = (rows.one(f"tau_{side}", part="factor", gamma=g) for side in ("over", "under"))
         outside += not (len(crossing) == 1 and low <= crossing[0] <= high)
     yield lab.number_result(
-        lab.Interval.exact(outside),
+        outside,
         0.0,
         tolerance=0.0,
         claim="The curve changes from over- to underconfident inside the ambiguous region (τ_oc, "
@@ -468,7 +468,7 @@ def _footnote_claim(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     near = {k: rows.one("limit near uniform", n_classes=k) for k in FOOTNOTE_CLASSES}
     tied = {k: rows.one("limit at tied classes", n_classes=k) for k in FOOTNOTE_CLASSES}
     yield lab.number_result(
-        lab.Interval.exact(near[5]),
+        near[5],
         0.03,
         tolerance=0.005,
         claim="Near the uniform vector, overconfidence needs five classes and a γ of at most 0.03",
@@ -484,7 +484,7 @@ def _footnote_claim(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         default=np.nan,
     )
     yield lab.side_result(
-        lab.Interval.exact(fewest),
+        fewest,
         claim="Away from the uniform vector, four classes are enough for overconfidence",
         what="fewest classes of a vector whose top probability exceeds the posterior's",
         paper_value="our extension: the footnote is about the limit max q → 1/K only",
@@ -501,7 +501,7 @@ def _elsewhere(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     cases = range(1, len(COUNTEREXAMPLES) + 1)
     rises = [rows.one("max psi", case=c) - rows.one("max q", case=c) for c in cases]
     yield lab.side_result(
-        lab.Interval.exact(min(rises)),
+        min(rises),
         claim="Ψ never lowers the top probability, for any number of classes (paper 003)",
         what="max Ψ(q) − max q, to 1e-12, for the vectors of the table",
         paper_value='003, Prop. 5: "Let the model’s output for a test instance be a predicted '
@@ -517,7 +517,7 @@ def _elsewhere(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     )
     for gamma, score in SLIDES.items():
         yield lab.number_result(
-            lab.Interval.exact(rows.one("q", gamma=gamma)),
+            rows.one("q", gamma=gamma),
             score,
             tolerance=0.005,
             claim=f"If the posterior is (0.9, 0.1), the minimiser for γ = {gamma:g} is "

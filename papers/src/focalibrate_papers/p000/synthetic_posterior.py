@@ -155,7 +155,7 @@ def _recovery(rows: lab.Rows, sizes: Sequence[int]) -> Iterator[lab.ClaimResult]
             raw, psi = (rows.values(f"{loss} {m} KLD", n=n) for m in ("raw", "Ψ"))
             floor = rows.values("CE raw KLD", n=n)
             yield lab.side_result(
-                lab.mean_interval((psi - floor) / (raw - floor)),
+                (psi - floor) / (raw - floor),
                 claim=f"Ψ removes the KLD that {loss} adds to that of CE ({size_name(n)})",
                 what="(KLD after Ψ − KLD of CE) / (KLD before Ψ − KLD of CE), per seed",
                 paper_value=_ZERO,
@@ -170,7 +170,7 @@ def _recovery(rows: lab.Rows, sizes: Sequence[int]) -> Iterator[lab.ClaimResult]
         for loss in FOCAL
     ]
     yield lab.side_result(
-        lab.Interval.exact(max(moved)),
+        max(moved),
         claim="Ψ leaves the error exactly the same",
         what="largest change of the error over losses, sizes and seeds",
         paper_value='Sec. 5.2: "the ERR remains exactly the same"',
@@ -180,7 +180,7 @@ def _recovery(rows: lab.Rows, sizes: Sequence[int]) -> Iterator[lab.ClaimResult]
     for loss in FOCAL:
         found, before = (rows.values(f"{loss} {m} ECE", n=sizes[-1]) for m in ("Ψ", "raw"))
         yield lab.side_result(
-            lab.mean_interval(found),
+            found,
             claim=f"Ψ brings the ECE of {loss} to almost zero ({size_name(sizes[-1])})",
             what="ECE after Ψ",
             paper_value=_ZERO,
@@ -194,7 +194,7 @@ def _temperature(rows: lab.Rows, size: str) -> Iterator[lab.ClaimResult]:
     for loss in FOCAL:
         raw, scaled, psi = (rows.values(f"{loss} {m} KLD") for m in ("raw", "TS", "Ψ"))
         yield lab.side_result(
-            lab.mean_interval(raw - scaled),
+            raw - scaled,
             claim=f"TS_NLL moves {loss} closer to the posterior ({size})",
             what="KLD before − KLD after, per seed",
             paper_value=_GAP,
@@ -202,7 +202,7 @@ def _temperature(rows: lab.Rows, size: str) -> Iterator[lab.ClaimResult]:
             below=False,
         )
         yield lab.side_result(
-            lab.mean_interval(scaled - psi),
+            scaled - psi,
             claim=f"After TS_NLL a gap remains that Ψ closes, for {loss} ({size})",
             what="KLD of TS_NLL − KLD of Ψ, per seed",
             paper_value=_GAP,
@@ -217,7 +217,7 @@ def _raw(rows: lab.Rows, size: str) -> Iterator[lab.ClaimResult]:
     under = {loss: rows.values(f"{loss} raw under") for loss in LOSSES}
     for low, high in (("CE", "FL-1"), ("FL-1", "FL-5")):
         yield lab.side_result(
-            lab.mean_interval(under[high] - under[low]),
+            under[high] - under[low],
             claim=f"{high} is less confident than {low} ({size})",
             what=f"mean of max η − max q, {high} − {low}, per seed",
             paper_value=_UNDER,
@@ -229,7 +229,7 @@ def _raw(rows: lab.Rows, size: str) -> Iterator[lab.ClaimResult]:
     for loss in FOCAL:
         gap = rows.values(f"{loss} raw ERR") - rows.values("CE raw ERR")
         yield lab.number_result(
-            lab.mean_interval(gap),
+            gap,
             0.0,
             tolerance=0.005,
             claim=f"The error of {loss} is roughly that of CE ({size})",

@@ -319,7 +319,7 @@ def _overfitting(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         values = rows.values(f"rise of {figure}", loss="ce")
         if values.size:
             yield lab.side_result(
-                lab.mean_interval(values),
+                values,
                 claim=f"under CE {name} {claim}",
                 what=f"{name} of the validation examples at the end − that after the first epoch "
                 "after the drop",
@@ -438,7 +438,7 @@ def _gradient_claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         bound=FACTOR_TWO,
     )
     yield lab.side_result(
-        lab.mean_interval([last[seed] - first[seed] for seed in first]),
+        [last[seed] - first[seed] for seed in first],
         claim="the gradient norms of CE fall less than those of FL-3",
         what="change of the median from the first to the last measurement, in decades, FL-3 − CE, "
         "paired by seed",
@@ -446,7 +446,7 @@ def _gradient_claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         unit="decades",
     )
     yield lab.side_result(
-        lab.mean_interval(list(last.values())),
+        list(last.values()),
         claim="late in training the gradient norms are smaller with FL-3 than CE",
         what="median of FL-3 − CE at the last measurement, in decades, paired by seed",
         paper_value=_GRADIENTS,

@@ -51,7 +51,7 @@ def _focal_temperature(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
             gaps.setdefault(seed, []).append(100 * (both - alone[seed]))
     if gaps:
         yield lab.side_result(
-            lab.mean_interval([float(np.mean(gaps[seed])) for seed in sorted(gaps)]),
+            [float(np.mean(gaps[seed])) for seed in sorted(gaps)],
             claim=f"{SHOWN_SET}: FTS has a lower AdaECE than TS",
             what="AdaECE of FTS − TS, both fitted by it, mean over the losses, paired by network",
             paper_value='003, Sec. 5.2: "The results show that focal temperature scaling could '

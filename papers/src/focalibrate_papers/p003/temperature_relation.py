@@ -469,7 +469,7 @@ def _bound_claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     gammas, _ = rows.curve(names[0])
     low, lowest, highest, high = (rows.curve(name)[1] for name in names)
     yield lab.side_result(
-        lab.Interval.exact(min((lowest / low - 1.0).min(), (1.0 - highest / high).min())),
+        min((lowest / low - 1.0).min(), (1.0 - highest / high).min()),
         claim="The binary focal map lies between T = 1/(γ+1) and T = 1/(γ+1 − log(γ+1)/2)",
         what="smallest relative distance of s/logit Ψ(s) from either bound, to 1e-12, for "
         "|s| ≤ 20 and γ from 0.5 to 10",
@@ -481,7 +481,7 @@ def _bound_claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         theory="003-prop-3",
     )
     yield lab.side_result(
-        lab.Interval.exact(((highest - lowest) / (high - low)).max()),
+        ((highest - lowest) / (high - low)).max(),
         claim="The measured bounds are considerably tighter than the proven ones",
         what="largest ratio over γ of their width to that of the proven bounds",
         paper_value='Sec. 3.2: "the experimental bounds are considerably tighter than the '
@@ -493,7 +493,7 @@ def _bound_claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     ours = dict(zip(names, (low, lowest, highest, high), strict=True))
     for name, value in PAPER_BOUNDS.items():
         yield lab.number_result(
-            lab.Interval.exact(ours[name][i]),
+            ours[name][i],
             value,
             tolerance=ROUNDED,
             claim=f"At γ = 4 the {name.split()[0]} {_END[name.split()[1]]} bound is T = {value:g}",
@@ -510,7 +510,7 @@ def _fits(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         line, squares = minimax_line(gammas, inverse), fit_line(gammas, inverse)
         grid = [rows.one(name, n_classes=k) for name in ("slope", "intercept")]
         yield lab.number_result(
-            lab.Interval.exact(line.slope),
+            line.slope,
             slope,
             tolerance=COEFFICIENT,
             claim=f"K = {k}: 1/T of the nearest temperature rises by {slope} per unit of γ",
@@ -523,7 +523,7 @@ def _fits(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
             f"[-5, 5] on a grid only, {grid[0]:.3f}γ + {grid[1]:.3f}.",
         )
         yield lab.side_result(
-            lab.Interval.exact(squares.r2),
+            squares.r2,
             claim=f"K = {k}: the relation of 1/T and γ is close to linear",
             what="R² of least squares over γ in (0, 10]",
             paper_value=_LINES[k],
@@ -532,7 +532,7 @@ def _fits(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
             bound=0.99,
         )
     yield lab.side_result(
-        lab.Interval.exact(1.0 / rows.curve("1/T", n_classes=3)[1].min()),
+        1.0 / rows.curve("1/T", n_classes=3)[1].min(),
         claim="For every γ > 0 the nearest temperature is below 1 (K = 3)",
         what="largest T over γ in (0, 10]",
         paper_value='Sec. 3.3: "For all positive γ, the temperature is lower than one"',
@@ -544,7 +544,7 @@ def _fits(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
 def _errors(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     gammas, errors = rows.curve("error", part="nearest", n_classes=2)
     yield lab.side_result(
-        lab.Interval.exact(errors.max()),
+        errors.max(),
         claim="K = 2: the nearest temperature is off by less than 1e-3 in probability",
         what="largest error over γ in (0, 10]",
         paper_value=_ERRORS[2],
@@ -555,7 +555,7 @@ def _errors(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     )
     for k in (3, 4):
         yield lab.number_result(
-            lab.Interval.exact(rows.one("error", part="printed", n_classes=k, gamma=9.0)),
+            rows.one("error", part="printed", n_classes=k, gamma=9.0),
             0.08,
             tolerance=TWO_DIGITS,
             claim=f"K = {k}: the nearest temperature is off by up to 8 % at γ = 9",
@@ -576,7 +576,7 @@ def _captions(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         for gamma, value in values.items():
             meant = (1.0 / value - intercept) / slope
             yield lab.number_result(
-                lab.Interval.exact(rows.one("T", n_classes=k, gamma=gamma)),
+                rows.one("T", n_classes=k, gamma=gamma),
                 value,
                 tolerance=TWO_DIGITS,
                 claim=f"K = {k}, γ = {gamma:g}: the nearest temperature is {value:g}",
@@ -593,7 +593,7 @@ def _captions(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
                 ),
             )
     yield lab.number_result(
-        lab.Interval.exact(rows.one("q", gamma=2.0)),
+        rows.one("q", gamma=2.0),
         0.62,
         tolerance=0.01,
         claim="If the truth is 0.8, focal loss with γ = 2 is lowest at around 0.62",
@@ -607,9 +607,7 @@ def _captions(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
 
 def _shapes(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     yield lab.side_result(
-        lab.Interval.exact(
-            min(rows.one("least excess", part="loss", gamma=g) for g in LOSS_GAMMAS)
-        ),
+        min(rows.one("least excess", part="loss", gamma=g) for g in LOSS_GAMMAS),
         claim="The proper part of the loss is below the focal loss for scores under 1/2, else "
         "above it",
         what="smallest difference, positive if it is as the paper says",
@@ -622,7 +620,7 @@ def _shapes(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     bends = [rows.one("third harmonic", loss=loss) for loss in RISKS]
     shown = ", ".join(f"{loss} {bend:.4f}" for loss, bend in zip(RISKS, bends, strict=True))
     yield lab.side_result(
-        lab.Interval.exact(np.diff(bends).min()),
+        np.diff(bends).min(),
         claim="Isolines: circles for Brier, ovals for CE, more and more triangular with γ",
         what="smallest rise, from Brier to CE to γ = 1 to γ = 3, of the third harmonic of the "
         "isoline at 12 % (0 for circles and ellipses)",
@@ -643,7 +641,7 @@ def _shapes(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         f"{rows.one('top there', part='difference', gamma=g):.3f}" for g in LOSS_GAMMAS
     )
     near_corners = lab.side_result(
-        lab.Interval.exact(min(nearer)),
+        min(nearer),
         claim="Focal map and nearest temperature differ most near the corners (K = 3)",
         what="distance from the point of largest difference to the centre − to the nearest "
         "corner, for γ = 0.5 and 3",

@@ -1,13 +1,13 @@
 """Training by recipe, resumable after an interruption (needs torch)."""
 
 from focalibrate_papers.recipe import Recipe
-from focalibrate_papers.train._data import load_dataset
+from focalibrate_papers.train._inputs import load_dataset
+from focalibrate_papers.train._outputs import NanLossError, Run, Tick
 from focalibrate_papers.train.checkpoint import CheckpointError
 from focalibrate_papers.train.curvature import member_hessian, run_hessian
 from focalibrate_papers.train.dynamics import Dynamics, Evaluated
 from focalibrate_papers.train.loop import train
 from focalibrate_papers.train.many import TrainedMember, train_many
-from focalibrate_papers.train.run import NanLossError, Run, Tick
 
 __all__ = [
     "CheckpointError",

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from focalibrate_papers.datasets import Dataset, Split, Tokens
+from focalibrate_papers.datasets import Dataset, Split, Tokens, load
 from focalibrate_papers.models import TreeBatch
-from focalibrate_papers.recipe import Augmentation
+from focalibrate_papers.recipe import Augmentation, Recipe
 
 PAD = 4
 """Pixels added on every side before a crop, black as in the papers' code."""
 ORDER, CHANGES, STEP, START = range(4)
 """Uses of random numbers; streams for different uses are independent."""
+
+DATA_SEED = 0
+"""The split is the same for every seed of a recipe: seeds affect only weights and order."""
+
+
+def load_dataset(recipe: Recipe, *, data: str | Path | None = None) -> Dataset:
+    """Return the examples that `recipe` names, from the folder of data sets `data`."""
+    return load(recipe.dataset, data=data, seed=DATA_SEED, fraction=recipe.fraction)
 
 
 def stream(seed: int, *place: int) -> np.random.Generator:
@@ -50,11 +59,8 @@ class Feed:
     network's `TreeBatch` makes of them.
     """
 
-    def __init__(
-        self, dataset: Dataset, *, augmentation: Augmentation = "none", device: str = "cpu"
-    ) -> None:
+    def __init__(self, dataset: Dataset, *, augmentation: Augmentation = "none") -> None:
         self.dataset = dataset
-        self.device = device
         self._augmentation = augmentation
         if augmentation != "none" and dataset.kind != "image":
             raise ValueError(
@@ -72,28 +78,28 @@ class Feed:
 
     def labels(self, rows: NDArray[np.int64]) -> Tensor:
         """Return the labels of the training examples `rows`."""
-        return torch.from_numpy(self.dataset.train.labels[rows]).to(self.device)
+        return torch.from_numpy(self.dataset.train.labels[rows])
 
     def chunks(self, split: Split, n: int) -> Iterator[tuple[Any, Tensor]]:
         """Yield all examples of `split` in order, `n` at a time, with labels."""
         for start in range(0, len(split), n):
             rows = np.arange(start, min(start + n, len(split)))
-            labels = torch.from_numpy(split.labels[rows]).to(self.device)
+            labels = torch.from_numpy(split.labels[rows])
             yield self._ready(_take(split, rows)), labels
 
     def _ready(self, inputs: Any) -> Any:
         kind = self.dataset.kind
         if kind == "image":
-            x = torch.from_numpy(inputs).to(self.device, torch.float32)
+            x = torch.from_numpy(inputs).float()
             # Still channels last in memory, which is faster for convolutions on a CPU.
             return ((x - self._mean) / self._std).permute(0, 3, 1, 2)
         if kind == "tabular":
-            x = torch.from_numpy(inputs).to(self.device, torch.float32)
+            x = torch.from_numpy(inputs).float()
             return (x - self._mean) / self._std
         if isinstance(inputs, Tokens):
             ids, lengths = (torch.from_numpy(x) for x in (inputs.ids, inputs.lengths))
-            return ids.long().to(self.device), lengths.long().to(self.device)
-        return TreeBatch.of(inputs).to(self.device)
+            return ids.long(), lengths.long()
+        return TreeBatch.of(inputs)
 
 
 def fingerprint(dataset: Dataset) -> str:

@@ -14,20 +14,19 @@ from focalibrate_papers.models import TreeBatch, TreeLSTM
 from focalibrate_papers.recipe import Recipe
 from focalibrate_papers.train._checks import check_batches
 from focalibrate_papers.train._inputs import START, STEP, Feed, torch_seed
-from focalibrate_papers.train._models import build_model
 from focalibrate_papers.train._objective import Objective
-from focalibrate_papers.train._step import build_optimiser, forward
-from focalibrate_papers.train.run import NanLossError
+from focalibrate_papers.train._outputs import NanLossError
+from focalibrate_papers.train._step import build_model, build_optimiser, forward
 
 
 class Learner:
     """The network of a recipe with its loss and its optimiser."""
 
-    def __init__(self, recipe: Recipe, dataset: Dataset, *, device: str, checkpoint: Path) -> None:
+    def __init__(self, recipe: Recipe, dataset: Dataset, *, checkpoint: Path) -> None:
         self.recipe, self.checkpoint = recipe, checkpoint
-        self.feed = Feed(dataset, augmentation=recipe.augmentation, device=device)
+        self.feed = Feed(dataset, augmentation=recipe.augmentation)
         torch.manual_seed(torch_seed(recipe.seed, START))
-        self.model = build_model(recipe, dataset).to(device)
+        self.model = build_model(recipe, dataset)
         check_batches(recipe, self.model, n_train=len(dataset.train))
         self.objective = Objective(recipe)
         self.optimiser = build_optimiser(recipe, self.model.parameters())
@@ -79,7 +78,7 @@ class Learner:
         if isinstance(inputs, TreeBatch) and isinstance(self.model, TreeLSTM):
             logits, labels = _labelled_nodes(self.model, inputs)
         else:
-            logits = forward(self.recipe, self.model, inputs, self.feed.device)
+            logits = forward(self.recipe, self.model, inputs)
         try:
             return self.objective.total(logits, labels)
         except ValueError:

@@ -1,12 +1,14 @@
-"""The folder of a run."""
+"""What a run reports: progress, results, a loss that became nan; and its folder."""
 
 import json
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import PosteriorRecovery
@@ -14,13 +16,48 @@ from focalibrate.engines import versions
 from focalibrate.nn import FocalLoss
 from focalibrate_papers.recipe import Recipe, read_recipe, write_recipe
 from focalibrate_papers.train.checkpoint import CheckpointError, clear_leftovers, write_tensors
-from focalibrate_papers.train.run import Run
+from focalibrate_papers.train.dynamics import Dynamics, Evaluated
 
 RECIPE = "recipe.toml"
 FILES = (RECIPE, "versions.json", "checkpoint.pt", "dynamics.npz", "dynamics.json")
 TIME = "time.json"
 RECOVERY = "recovery.json"
 FINISHED = ("val.npz", "test.npz", TIME, RECOVERY, "model.pt")
+
+
+class NanLossError(ValueError):
+    """The loss is no longer a number."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Progress of a run, for a progress bar."""
+
+    epoch: int
+    """epochs done"""
+    epochs: int
+    step: int
+    """batches done in the current epoch"""
+    steps: int
+    loss: float
+    """mean over the current epoch so far"""
+    error: float | None = None
+    """on the validation examples after the last epoch"""
+    ece: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The results of a finished run, which are also in its folder."""
+
+    recipe: Recipe
+    folder: Path
+    model: nn.Module
+    dynamics: Dynamics
+    validation: Evaluated
+    test: Evaluated
+    seconds: float
+    """time spent on steps, evaluation and checkpoints, without work lost to an interruption"""
 
 
 def claim_run(out: Path, recipe: Recipe) -> None:

@@ -13,10 +13,9 @@ from focalibrate._check import check_count
 from focalibrate_papers.datasets import Dataset, Split
 from focalibrate_papers.recipe import Recipe
 from focalibrate_papers.train._checks import check_dataset
-from focalibrate_papers.train._data import load_dataset
-from focalibrate_papers.train._inputs import epoch_changes, epoch_order, fingerprint
+from focalibrate_papers.train._inputs import epoch_changes, epoch_order, fingerprint, load_dataset
 from focalibrate_papers.train._learner import Learner
-from focalibrate_papers.train._outputs import claim_run, write_results
+from focalibrate_papers.train._outputs import Run, Tick, claim_run, write_results
 from focalibrate_papers.train._step import set_lr
 from focalibrate_papers.train.checkpoint import (
     CHECKPOINT,
@@ -33,7 +32,6 @@ from focalibrate_papers.train.dynamics import (
     unseen_figures,
     weight_norm,
 )
-from focalibrate_papers.train.run import Run, Tick
 
 CHECKPOINT_SECONDS = 30.0
 
@@ -44,7 +42,6 @@ def train(
     out: str | Path,
     dataset: Dataset | None = None,
     data: str | Path | None = None,
-    device: str = "cpu",
     look_every: int = 1,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     progress: Callable[[Tick], None] | None = None,
@@ -61,7 +58,6 @@ def train(
         out: folder of the run; made if absent.
         dataset: examples; those that the recipe names when None.
         data: folder of data sets; the environment variable FOCALIBRATE_DATA names it when None.
-        device: of torch.
         look_every: number of epochs between two evaluations on the training and test examples,
             whose metrics are nan in between. The validation examples are evaluated after every
             epoch, all examples after the last. The weights do not depend on it.
@@ -82,7 +78,6 @@ def train(
             recipe,
             dataset,
             out=out,
-            device=device,
             look_every=look_every,
             checkpoint_seconds=checkpoint_seconds,
             report=progress,
@@ -99,7 +94,6 @@ class _Loop:
         dataset: Dataset,
         *,
         out: Path,
-        device: str,
         look_every: int,
         checkpoint_seconds: float,
         report: Callable[[Tick], None] | None,
@@ -111,7 +105,7 @@ class _Loop:
         self.data = fingerprint(dataset)
         self.n = len(dataset.train)
         self.steps = -(-self.n // recipe.batch)
-        self.learner = Learner(recipe, dataset, device=device, checkpoint=self.path)
+        self.learner = Learner(recipe, dataset, checkpoint=self.path)
         self.at = TrainingState()
         self.dynamics = Dynamics()
         self.seen: dict[str, Evaluated] = {}
