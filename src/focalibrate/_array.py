@@ -131,6 +131,11 @@ def to_numpy(x: Any) -> NDArray[Any]:
         x = x.detach().cpu()
         if x.dtype == namespace(x).bfloat16:
             x = x.float()  # NumPy has no bfloat16
+    elif is_array_api_obj(x) and not isinstance(x, NUMPY_TYPES) and not is_jax_array(x):
+        try:
+            return np.asarray(x)
+        except (RuntimeError, TypeError):  # on another device
+            return np.from_dlpack(x, device="cpu")
     return np.asarray(x)
 
 

@@ -19,18 +19,28 @@ from focalibrate.calibrate import Calibrator
 from focalibrate.io import ScoreKind
 
 
+def is_dispatched(X: Any) -> bool:
+    """Return whether scikit-learn is told to work in the library of `X`, which is not NumPy."""
+    is_foreign = is_array_api_obj(X) and not is_numpy_array(X)
+    return bool(get_config()["array_api_dispatch"] and is_foreign)
+
+
 def as_given(found: NDArray[Any], X: Any) -> Any:
     """Return `found` in the library, on the device and in the precision of `X`.
 
     Only where scikit-learn is told to do so (``array_api_dispatch=True``); labels that are text
     stay in NumPy, as no other library has them.
     """
-    is_foreign = is_array_api_obj(X) and not is_numpy_array(X)
-    if not (get_config()["array_api_dispatch"] and is_foreign) or found.dtype.kind in "OUS":
+    if not is_dispatched(X) or found.dtype.kind in "OUS":
         return found
     is_float = found.dtype.kind == "f"
     dtype = X.dtype if is_float and "float" in str(X.dtype) else None
     return like(found.tolist(), X, dtype=dtype or getattr(namespace(X), found.dtype.name))
+
+
+def known_classes(estimator: Any) -> NDArray[Any]:
+    """Return the classes of a fitted classifier in NumPy, whatever library it was trained with."""
+    return to_numpy(estimator.classes_)
 
 
 def classifier_scores(estimator: Any, X: Any) -> tuple[NDArray[np.float64], ScoreKind]:
@@ -40,7 +50,7 @@ def classifier_scores(estimator: Any, X: Any) -> tuple[NDArray[np.float64], Scor
     probabilities from ``predict_proba``. Trees and neighbours give probability 0 to classes that
     do occur: the fits have a rule for that (`Calibrator.zero_mix`).
     """
-    n_classes = len(estimator.classes_)
+    n_classes = len(known_classes(estimator))
     kind: ScoreKind = "logits" if hasattr(estimator, "decision_function") else "probs"
     method = "decision_function" if kind == "logits" else "predict_proba"
     if not hasattr(estimator, method):
@@ -78,7 +88,7 @@ class CalibratedClassifier:
     def predict_proba(self, X: Any) -> Floats:
         """Return probabilities ``[N, K]``; a class the estimator does not know gets 0."""
         scores, kind = classifier_scores(self.estimator, X)
-        at = np.searchsorted(self.classes, self.estimator.classes_)
+        at = np.searchsorted(self.classes, known_classes(self.estimator))
         if self.calibrator.n_classes in (None, len(at)):
             probs = np.zeros((len(scores), len(self.classes)))
             probs[:, at] = self.calibrator.probs(**{kind: scores})

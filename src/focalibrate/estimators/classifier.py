@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from focalibrate._array import Floats
+from focalibrate._array import Floats, is_array_api_obj, to_numpy
 from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.rows import read_weights
 from focalibrate.estimators._fit import fit_calibrator
@@ -27,6 +27,8 @@ from focalibrate.estimators._scores import (
     CalibratedClassifier,
     as_given,
     classifier_scores,
+    is_dispatched,
+    known_classes,
     widened,
 )
 from focalibrate.io import ScoreKind
@@ -95,6 +97,9 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
         3
     """
 
+    classes_: NDArray[Any]
+    calibrated_classifiers_: list[CalibratedClassifier]
+
     def __init__(
         self,
         estimator: Any = None,
@@ -126,15 +131,22 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
             fit_params: for the classifier's own `fit`; with metadata routing, for the splitter
                 too. What has one entry per row is cut into the folds.
         """
+        y = to_numpy(y) if is_array_api_obj(y) else y
         X, labels = indexable(X, column_or_1d(y, warn=True))
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         weights = read_weights(sample_weight, n_rows=len(labels))
+        # Of classes, where the classifier is trained on their numbers: only NumPy has texts.
+        self._names: NDArray[Any] | None = None
+        if is_dispatched(X) and labels.dtype.kind in "OUS" and not self._is_prefit():
+            self._names, labels = np.unique(labels, return_inverse=True)
         to_fit, to_split = self._routed(weights, fit_params)
         if self._is_prefit():
             self._fit_prefit(X, labels, weights)
         else:
             self._fit_folds(X, labels, weights, to_fit, to_split)
+        if self._names is not None:
+            self.classes_ = self._names[self.classes_]
         first = self.calibrated_classifiers_[0].estimator
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(first, name):
@@ -212,7 +224,7 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
         if self.estimator is None:
             raise ValueError("`estimator` must be a fitted classifier for cv='prefit', got None.")
         check_is_fitted(self.estimator)
-        self.classes_ = np.asarray(self.estimator.classes_)
+        self.classes_ = known_classes(self.estimator)
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(
@@ -258,13 +270,13 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
         if is_ensemble:
             members = [self._member(fold, folds) for fold in folds]
         else:
-            estimator = clone(self._estimator()).fit(X, y, **to_fit)
+            estimator = clone(self._estimator()).fit(X, as_given(y, X), **to_fit)
             calibrator = self._pooled_calibrator(folds)
             members = [CalibratedClassifier(estimator, calibrator, self.classes_)]
         self.calibrated_classifiers_ = members
 
     def _member(self, fold: _Fold, folds: list[_Fold]) -> CalibratedClassifier:
-        known = fold.estimator.classes_
+        known = known_classes(fold.estimator)
         labels = fold.y if fold.weights is None else fold.y[fold.weights > 0]
         if len(np.unique(labels)) < 2:
             calibrator = self._pooled_calibrator(folds)
@@ -277,7 +289,7 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
             widened(
                 fold.scores,
                 fold.kind,
-                np.searchsorted(self.classes_, fold.estimator.classes_),
+                np.searchsorted(self.classes_, known_classes(fold.estimator)),
                 len(self.classes_),
             )
             for fold in folds
@@ -308,7 +320,7 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
             options=self.options,
             weights=weights,
         )
-        return found.with_class_names(classes)
+        return found.with_class_names(classes if self._names is None else self._names[classes])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -327,11 +339,11 @@ def _fold(
 ) -> _Fold:
     """Train on one fold and score the rows held out, without those of classes it does not know."""
     params = {name: _rows(value, train, len(y)) for name, value in to_fit.items()}
-    estimator.fit(_safe_indexing(X, train), y[train], **params)
-    test = test[np.isin(y[test], estimator.classes_)]
+    estimator.fit(_safe_indexing(X, train), as_given(y[train], X), **params)
+    test = test[np.isin(y[test], known_classes(estimator))]
     kept = None if weights is None else weights[test]
     if len(test) == 0:
-        empty: Floats = np.empty((0, len(estimator.classes_)))
+        empty: Floats = np.empty((0, len(known_classes(estimator))))
         kind: ScoreKind = "logits" if hasattr(estimator, "decision_function") else "probs"
         return _Fold(estimator, empty, kind, y[test], kept)
     scores, kind = classifier_scores(estimator, _safe_indexing(X, test))

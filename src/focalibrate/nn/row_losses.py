@@ -315,6 +315,7 @@ class SigmoidFocalLoss(nn.Module):
         loss = loss if counts is None else loss.masked_fill(~counts, 0.0)
         if normaliser is None and counts is not None:
             normaliser = counts.sum()
+        _factors(normaliser, inf, name="normaliser")
         return _reduced(loss, logits, self.reduction, normaliser)
 
     def recovery(self) -> SigmoidCalibrator:

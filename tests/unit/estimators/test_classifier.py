@@ -366,6 +366,79 @@ for make in (
 """
 
 
+# scikit-learn's own cases, `test_temperature_scaling_array_api_...`, which read the attribute
+# `beta_` of a private calibrator: here our temperature in its place.
+ALL_LIBRARIES = """
+import itertools, unittest, warnings
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.datasets import make_classification
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import train_test_split
+from sklearn.utils._array_api import get_namespace, move_to
+from sklearn.utils._array_api import yield_namespace_device_dtype_combinations
+from sklearn.utils.estimator_checks import _array_api_for_tests
+from focalibrate.estimators import FocalCalibratedClassifierCV
+
+warnings.simplefilter("ignore")
+X, y = make_classification(
+    n_samples=1000, n_features=10, n_informative=10, n_redundant=0, n_classes=5,
+    n_clusters_per_class=1, class_sep=2.0, random_state=42,
+)
+found = set()
+libraries = yield_namespace_device_dtype_combinations()
+for case, ensemble, weighted in itertools.product(libraries, (False, True), (False, True)):
+    name, place, dtype = case
+    try:
+        xp, device = _array_api_for_tests(name, place, dtype)
+    except unittest.SkipTest:
+        continue
+    parts = [x.astype(dtype) for x in train_test_split(X, y, random_state=42)]
+    train, other, train_labels, labels = parts
+    weights = np.where(np.arange(len(labels)) % 2, 2, 1) if weighted else None
+
+    def fitted(a, b, c, d):
+        frozen = FrozenEstimator(LinearDiscriminantAnalysis().fit(a, b))
+        model = FocalCalibratedClassifierCV(frozen, cv=3, method="temperature", ensemble=ensemble)
+        return model.fit(c, d, sample_weight=weights)
+
+    def of_text(rows):
+        model = FocalCalibratedClassifierCV(
+            LinearDiscriminantAnalysis(), cv=3, method="temperature", ensemble=ensemble
+        )
+        text = np.array(list("abcde"))[labels.astype(int)]
+        return model.fit(rows, text, sample_weight=weights)
+
+    want, text = fitted(train, train_labels, other, labels), of_text(other).predict(other)
+    with config_context(array_api_dispatch=True):
+        a, b, c, d = (xp.asarray(x, device=device) for x in (train, train_labels, other, labels))
+        model = fitted(a, b, c, d)
+        temperatures = [
+            m.calibrated_classifiers_[0].calibrator.temperature for m in (model, want)
+        ]
+        assert_allclose(*temperatures, rtol=1e-3 if dtype == "float32" else 1e-7)
+        assert_allclose(move_to(model.predict(a), xp=np, device="cpu"), want.predict(train))
+        assert get_namespace(model.predict_proba(a))[0].__name__ == xp.__name__
+        own = of_text(c)
+        assert_array_equal(own.predict(c), text)
+        assert own.calibrated_classifiers_[0].calibrator.class_names == tuple("abcde")
+    found.add(name)
+print(*sorted(found))
+"""
+
+
+@pytest.mark.slow
+def test_every_library_that_scikit_learn_dispatches_gives_numpys_numbers():
+    pytest.importorskip("array_api_strict")
+    pytest.importorskip("torch")
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    run = [sys.executable, "-c", ALL_LIBRARIES]
+    done = subprocess.run(run, env=environment, check=True, capture_output=True, text=True)
+    assert {"array_api_strict", "torch"} <= set(done.stdout.split())
+
+
 @pytest.mark.slow
 def test_results_are_tensors_where_scikit_learn_dispatches():
     pytest.importorskip("torch")

@@ -18,7 +18,7 @@ LEFT_OUT = {
     "test_sigmoid_calibration_max_abs_prediction_threshold": OWN_PARTS,
     "test_temperature_scaling_input_validation": OWN_PARTS,
     "test_temperature_scaling": "reads the attribute `beta_` of a private calibrator",
-    "test_temperature_scaling_array_api_compliance": "array API dispatch, which needs `beta_`",
+    "test_temperature_scaling_array_api_compliance": "reads `beta_`: see test_classifier.py",
     "test_temperature_scaling_array_api_with_str_y_estimator_not_prefit": "as above",
     "test_calibration_ensemble_false": "compares with private calibrators, number by number; "
     "test_classifier.py does so with ours",

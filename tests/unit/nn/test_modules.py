@@ -271,6 +271,8 @@ def test_sigmoid_recovery_undoes_weights_per_class():
 def test_sigmoid_focal_loss_refuses_weights_out_of_range(arguments):
     with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must be"):
         SigmoidFocalLoss(**arguments)
+    with pytest.raises(ValueError, match="`normaliser` must be >= 0, found -3"):
+        SigmoidFocalLoss()(torch.zeros(1), torch.ones(1), normaliser=-3.0)
     with pytest.raises(ValueError, match="`normaliser` must be left out"):
         SigmoidFocalLoss(reduction="sum")(torch.zeros(1), torch.ones(1), normaliser=2.0)
 
