@@ -20,12 +20,12 @@ from focalibrate.calibrate.rows import (
     row_blocks,
 )
 from focalibrate.metrics.binning import equal_width_edges
+from focalibrate.metrics.corp import rising
 
 Curves = tuple[tuple[float, ...], ...]
 
 TIE_DIGITS = 12
 """Probabilities that agree to this many decimals count as equal."""
-MAX_PASSES = 40
 COLUMN_SHARE = 0.05
 COLUMN_FLOOR = 2**20
 """Columns are processed several at a time: at most this fraction of the logits, or this many
@@ -400,33 +400,13 @@ def _curve(
         hits[0] += frequency
         count[0] += frequency
         count[-1] += 1.0 - frequency
-    first, value = _rising(hits, count)
+    first, value = rising(hits, count)
     ends = np.append(first[1:], len(count)) - 1
     value = np.clip(value, 0.0, 1.0)
     y = np.repeat(value, ends - first + 1)
     squares = float(weights @ (y[index] - is_label) ** 2 / weights.sum())
     ends = np.unique(np.concatenate([first, ends]))
     return distinct[ends], y[ends], squares
-
-
-def _rising(hits: Floats, count: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Return where each block of the isotonic regression of ``hits / count`` begins, and its value.
-
-    Each pass pools all adjacent violators that there are. Labels sorted by a score take about ten
-    passes; a few sequences would need one for every value and are left to SciPy, whose regression
-    takes a quarter of a second to import.
-    """
-    first = np.arange(len(count))
-    for _ in range(MAX_PASSES):
-        value = hits / count
-        at = np.flatnonzero(np.append(True, value[1:] > value[:-1]))
-        if len(at) == len(value):
-            return first, value
-        first, hits, count = first[at], np.add.reduceat(hits, at), np.add.reduceat(count, at)
-    from scipy.optimize import isotonic_regression
-
-    fitted = isotonic_regression(hits / count, weights=count)
-    return first[fitted.blocks[:-1]], fitted.x[fitted.blocks[:-1]]
 
 
 def class_columns(
