@@ -218,9 +218,11 @@ def cross_fit(
     n_threads = min(available_cores(), MAX_THREADS) if rows.logits.size >= FEW_ENTRIES else 1
     with ThreadPoolExecutor(n_threads) as threads:
         singles = [name for name in names if name != AVERAGE]
-        for name, future in [(name, threads.submit(fit_one, name)) for name in singles]:
+        # The most complex first: they take longest.
+        futures = {name: threads.submit(fit_one, name) for name in reversed(singles)}
+        for name in singles:
             try:
-                fits[name], losses[name] = future.result()
+                fits[name], losses[name] = futures[name].result()
             except ValueError as error:  # such as a fold that lacks a class
                 if name in strict:
                     threads.shutdown(cancel_futures=True)

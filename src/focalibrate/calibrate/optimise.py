@@ -21,6 +21,8 @@ MAX_HALVINGS = 50
 REGRESSION_TOLERANCE = {4: 3e-9, 8: 1e-10}
 """A last step is taken where the objective has no more than this to fall, by the size in bytes of
 the working precision: what is left after it is smaller by several orders of magnitude."""
+NEAR = 1e-6
+"""The same where the start is the minimum of similar rows."""
 ROUNDING = 1e-7
 """What single precision may add to a mean log loss of 1."""
 MAX_NEWTON = 50
@@ -288,11 +290,12 @@ def softmax_regression(
         labels: class indices ``[N]``.
         penalty: :math:`\lambda`, one number per parameter; those at 0 are held regular by 1e-12.
         weights: weights of the rows; None: 1 each. Their sum does not matter.
-        start: parameters to begin with; None: 0.
+        start: parameters to begin with, the minimum of similar rows; None: 0.
     """
     n = len(labels)
     share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     share = share.astype(offset.dtype, copy=False)
+    close = REGRESSION_TOLERANCE[offset.dtype.itemsize] if start is None else NEAR
     spare = ROUNDING if offset.dtype == np.float32 else 0.0
 
     def point(parameters: Floats) -> _Point:
@@ -309,7 +312,7 @@ def softmax_regression(
             _product(design, at, share, curved), at.gradient, solve
         )
         slope = float(at.gradient @ step)
-        is_last = -0.5 * slope <= REGRESSION_TOLERANCE[offset.dtype.itemsize]
+        is_last = -0.5 * slope <= close
         for halving in range(MAX_HALVINGS):
             moved = x + 0.5**halving * step
             found = point(moved)

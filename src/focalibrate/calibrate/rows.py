@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 import numpy as np
@@ -408,11 +409,12 @@ def in_threads(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
     """Yield ``function(item)`` for each of `items`, in order, from a few threads.
 
     NumPy releases the interpreter lock inside its loops, so threads are enough. At most two
-    results per thread are in flight: memory does not grow with the items.
+    results per thread are in flight: memory does not grow with the items. A thread, such as that
+    of one method among several, starts no others.
     """
     given: Sequence[S] = list(items)
     n_threads = available_cores()
-    if n_threads == 1 or len(given) == 1:
+    if n_threads == 1 or len(given) == 1 or current_thread() is not main_thread():
         yield from map(function, given)
         return
     queue = iter(given)

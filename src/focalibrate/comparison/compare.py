@@ -11,7 +11,14 @@ from focalibrate._check import check_choice, check_count, check_logits, check_n_
 from focalibrate.calibrate import METHODS, Calibrator
 from focalibrate.calibrate.choice import CrossFit, FitSettings, Fitted, check_alpha, cross_fit
 from focalibrate.calibrate.methods import AVERAGE, MODEL
-from focalibrate.calibrate.rows import Folds, Rows, fold_count, random_folds, read_given
+from focalibrate.calibrate.rows import (
+    Folds,
+    Rows,
+    fold_count,
+    in_threads,
+    random_folds,
+    read_given,
+)
 from focalibrate.comparison.judge import Sums, score_rows
 from focalibrate.comparison.paired import PairedMeans, Score, cluster_numbers
 from focalibrate.comparison.result import MEANS, Comparison, MethodResult, Scores
@@ -120,11 +127,15 @@ def compare_methods(
     else:
         rows = val if test is None else test
         codes = codes if test is None else _codes(test_cluster, test_weight)
-        scores, changed = {}, {}
-        for name, fitted in crossed.fits.items():
+
+        def scored(fitted: Fitted) -> tuple[Scores, int]:
             parts = fitted.held_out(rows.logits, folds)
-            scores[name] = score_rows(parts, rows.labels, n_bins=n_bins, weights=rows.weights)
-            changed[name] = _n_changed(fitted, rows)
+            found = score_rows(parts, rows.labels, n_bins=n_bins, weights=rows.weights)
+            return found, _n_changed(fitted, rows)
+
+        both = dict(zip(crossed.fits, in_threads(scored, crossed.fits.values()), strict=True))
+        scores = {name: one for name, (one, _) in both.items()}
+        changed = {name: n for name, (_, n) in both.items()}
         weights, n_judged = rows.weights, rows.n_rows
     paired = PairedMeans.of(
         np.concatenate([one.means() for one in scores.values()], axis=1),

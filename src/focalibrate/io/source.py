@@ -18,10 +18,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, Any, TypeAlias, cast
 from urllib.parse import unquote
 
-import fsspec
 import pyarrow as pa
 import pyarrow.fs as pa_fs
-from fsspec.utils import glob_translate
 
 from focalibrate.io.bytes import COMPRESSED, DAMAGE, stdin_bytes
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short, shown
@@ -385,6 +383,8 @@ def _remote_parts(url: str) -> list[Part]:
         root = "/".join(fixed)
         pattern = None
         if len(fixed) < len(pieces):
+            from fsspec.utils import glob_translate  # slow to import
+
             pattern = re.compile(glob_translate(inside.strip("/")))
         selector = pa_fs.FileSelector(root, recursive=True, allow_not_found=True)
         infos = [e for e in system.get_file_info(selector) if e.type == pa_fs.FileType.File]
@@ -418,7 +418,9 @@ def file_system(url: str, path: Path) -> tuple[Any, str]:
     except (OSError, pa.ArrowException, ValueError) as error:
         raise file_error(path, f"could not be opened: {_first_line(error)}.") from error
     try:
-        system, inside = fsspec.core.url_to_fs(text + query)
+        from fsspec.core import url_to_fs
+
+        system, inside = url_to_fs(text + query)
         return pa_fs.PyFileSystem(pa_fs.FSSpecHandler(system)), inside
     except (ImportError, ValueError, OSError) as error:
         scheme = url.partition("://")[0]
