@@ -4,11 +4,14 @@ import json
 import math
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
-from focalibrate._array import Array, like, namespace
+import numpy as np
+
+from focalibrate._array import Array, is_numpy_array, like, namespace
 from focalibrate._atomic import atomic_path, json_text
 from focalibrate._check import check_logits, check_probs, in_class_order
 from focalibrate.calibrate.report import FitReport
@@ -130,7 +133,7 @@ class Calibrator(ABC):
     def log_probs(self, logits: Any = None, *, probs: Any = None) -> Array:
         """Return calibrated log-probabilities; arguments as for `probs`."""
         x, dtype = self._read(logits, probs)
-        return x if 0 in x.shape else _as(self.log_probs_of(x), dtype)
+        return x if 0 in x.shape else _as(self._in_any_order(self.log_probs_of, x), dtype)
 
     def probs(self, logits: Any = None, *, probs: Any = None) -> Array:
         """Return calibrated probabilities, same library, shape, dtype and device.
@@ -142,9 +145,9 @@ class Calibrator(ABC):
                 class 1.
             probs: probabilities instead. A zero means less than the model resolves: with
                 `zero_mix` of the uniform distribution mixed in, or else as the smallest number
-                of float32, it gets a positive probability, except from methods that give some
-                classes 0 by definition (isotonic regression, histogram binning). ``[N, 1]`` and
-                ``[N]`` are probabilities of class 1.
+                of float32, it gets a positive probability, and no class gets exactly 1, except
+                from methods that give some classes 0 by definition (isotonic regression,
+                histogram binning). ``[N, 1]`` and ``[N]`` are probabilities of class 1.
 
         Returns:
             Probabilities ``[..., K]`` in the order of the calibrator's classes; lists and data
@@ -153,12 +156,30 @@ class Calibrator(ABC):
         x, dtype = self._read(logits, probs)
         if 0 in x.shape:
             return x
-        found = _as(self.probs_of(x), dtype)
-        if probs is None or self.has_zeros:
+        found = _as(self._in_any_order(self.probs_of, x), dtype)
+        return found if probs is None else self.without_ends(found)
+
+    def without_ends(self, found: Array) -> Array:
+        """Return calibrated probabilities with no exact 0 or 1, unless by definition.
+
+        Exponentials of finite numbers may underflow, at the latest when cast to float32, and their
+        sum may round to the largest of them.
+        """
+        if self.has_zeros:
             return found
-        # Exponentials of finite numbers may underflow, at the latest when cast to float32.
-        is_float16 = float(namespace(found).finfo(found.dtype).smallest_normal) > 1e-10
-        return namespace(found).maximum(found, like(6e-8 if is_float16 else TINY, found))
+        xp = namespace(found)
+        info = xp.finfo(found.dtype)
+        least = 6e-8 if float(info.smallest_normal) > 1e-10 else TINY
+        return xp.clip(found, like(least, found), like(1.0 - 0.5 * float(info.eps), found))
+
+    def _in_any_order(self, function: Callable[[Array], Array], x: Array) -> Array:
+        """Return ``function(x)``, of NumPy exactly the same in whatever order options come."""
+        if self.n_classes is not None or not is_numpy_array(x):
+            return function(x)
+        order = x.argsort(axis=-1, kind="stable")
+        found = np.empty_like(x)
+        np.put_along_axis(found, order, function(np.take_along_axis(x, order, axis=-1)), axis=-1)
+        return found
 
     def _read(self, logits: Any, probs: Any) -> tuple[Array, Any]:
         """Return checked logits, or log-probabilities, and the dtype of the result."""

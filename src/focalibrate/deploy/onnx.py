@@ -145,6 +145,11 @@ def _append(
     is_double = given == TensorProto.DOUBLE or not _is_formula(calibrator)
     traced = Graph(prefix, opset=opset, dtype=np.float64 if is_double else np.float32)
     result = calibrator.probs(**{scores: traced.input(logits.name, _width(calibrator))})
+    is_narrowed = is_double and given != TensorProto.DOUBLE
+    if scores == "probs" and is_narrowed and isinstance(calibrator, Calibrator):
+        result = calibrator.without_ends(
+            traced.astype(result, helper.tensor_dtype_to_np_dtype(given))
+        )
     nodes, constants = traced.needed_for(result.full)
     graph.node.extend(nodes)
     graph.node.append(

@@ -115,7 +115,7 @@ def test_every_door_gives_the_same_probabilities(method, kind, tmp_path):
 
 @pytest.mark.parametrize("with_zeros", [False, True])
 @pytest.mark.parametrize("method", NAMES)
-def test_a_zero_at_prediction_time_is_no_zero_afterwards(method, with_zeros, tmp_path):
+def test_a_zero_or_one_at_prediction_time_is_none_afterwards(method, with_zeros, tmp_path):
     torch = pytest.importorskip("torch")
     found = fitted(method, "probs", with_zeros=with_zeros)
     x = new_rows(method, "probs")
@@ -128,7 +128,24 @@ def test_a_zero_at_prediction_time_is_no_zero_afterwards(method, with_zeros, tmp
         by_onnx(found, tmp_path / "c.onnx", x),
     ):
         assert (np.asarray(got) > 0).all()
+        assert (np.asarray(got) < 1).all()
     assert np.isfinite(found.log_probs(probs=x)).all()
+
+
+@pytest.mark.parametrize("method", [name for name, one in METHODS.items() if one.treats_alike])
+def test_permuting_options_permutes_probabilities_exactly(method):
+    rng = np.random.default_rng(3)
+    options = [2.0 * rng.standard_normal(rng.integers(2, 12)) for _ in range(300)]
+    labels = [(row / 2 + rng.gumbel(size=len(row))).argmax() for row in options]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        found = fit(option_logits=options, labels=labels, method=method, **OPTIONS.get(method, {}))
+    width = max(map(len, options))
+    x = np.array([np.append(row, np.full(width - len(row), -np.inf)) for row in options])
+    order = rng.permuted(np.tile(np.arange(width), (300, 1)), axis=1)
+    moved = np.take_along_axis(x, order, axis=1)
+    for one in (found.probs, found.log_probs):
+        assert (one(moved) == np.take_along_axis(one(x), order, axis=1)).all()
 
 
 def test_a_calibrator_by_group_gives_a_row_the_same_alone_and_in_a_batch(tmp_path):
