@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -138,9 +138,7 @@ def lowest_temperature(
     rows: Rows, gamma: float | None = None, start: Calibrator | None = None
 ) -> TemperatureCalibrator:
     """Return the temperature of the lowest log loss, or focal loss; no warning at a bound."""
-    kernel = log_loss_sums if gamma is None else partial(focal_loss_sums, gamma)
-    near = getattr(start, "temperature", None)
-    best = _minimise(rows, kernel, is_convex=gamma is None, near=near)
+    best = _minimise(rows, gamma, getattr(start, "temperature", None))
     return rows.finish(
         _calibrator(best.x, gamma), best, criterion="nll" if gamma is None else "focal"
     )
@@ -180,34 +178,25 @@ class Block(NamedTuple):
         return float(values.sum() if self.weights is None else values @ self.weights)
 
 
-Kernel = Callable[[Block, float], Floats]
-"""``(block, beta) -> sums over the block``; not finite where a gap is infinite."""
+def _loss_sums(gamma: float | None, block: Block, beta: float) -> Floats:
+    r"""Return the sums of the loss and its first two derivatives in :math:`\beta = 1/T`.
 
-
-class Derivatives(NamedTuple):
-    r"""Mean loss at :math:`\beta = 1/T` and its derivatives there; those not computed are 0."""
-
-    loss: float
-    first: float
-    second: float
-    third: float = 0.0
-    fourth: float = 0.0
-
-
-def log_loss_sums(block: Block, beta: float) -> Floats:
-    """Sums of the log loss and its first four derivatives."""
-    return np.array([block.total(x) for x in _log_loss(block, beta)])
-
-
-def focal_loss_sums(gamma: float, block: Block, beta: float) -> Floats:
-    r"""Sums of the focal loss and its first two derivatives.
-
-    :math:`f = (1-p)^\gamma \ell` of the log loss :math:`\ell = -\log p`, with
-    :math:`f' = (1-p)^\gamma (1 + \gamma r)` and
+    Of the log loss :math:`\ell(\beta) = \log\sum_k e^{-\beta d_k} + \beta d_y` these are
+    :math:`d_y` minus the mean of :math:`d` under the softmax, and its variance. Of the focal loss
+    :math:`f = (1-p)^\gamma \ell` they follow from :math:`f' = (1-p)^\gamma (1 + \gamma r)` and
     :math:`f'' = \gamma (1-p)^{\gamma-1} p\,(2 - \ell + (\gamma - 1) r)`,
     :math:`r = \ell p / (1-p)`.
     """
-    loss, slope, bend = _log_loss(block, beta)[:3]
+    gaps, true_gap = block.gaps, block.true_gap
+    e = np.multiply(gaps, -beta)
+    np.exp(e, out=e)
+    total = (e @ np.ones(e.shape[1], dtype=e.dtype)).astype(np.float64)
+    mean = np.vecdot(e, gaps) / total
+    e *= gaps
+    bend = np.vecdot(e, gaps) / total - mean * mean
+    loss, slope = np.log(total) + beta * true_gap, true_gap - mean
+    if gamma is None:
+        return np.array([block.total(x) for x in (loss, slope, bend)])
     loss = np.maximum(loss, np.finfo(np.float64).tiny)  # where p rounds to 1
     p, rest = np.exp(-loss), -np.expm1(-loss)
     r, power = loss * p / rest, rest**gamma
@@ -217,29 +206,6 @@ def focal_loss_sums(gamma: float, block: Block, beta: float) -> Floats:
     return np.array([block.total(x) for x in derivatives])
 
 
-def _log_loss(block: Block, beta: float) -> tuple[Floats, ...]:
-    r"""Return the log loss of each row and its first four derivatives.
-
-    With :math:`\ell(\beta) = \log\sum_k e^{-\beta d_k} + \beta d_y`, the derivatives are
-    :math:`d_y - \kappa_1, \kappa_2, -\kappa_3, \kappa_4` with the cumulants of :math:`d` under
-    the softmax.
-    """
-    gaps, true_gap = block.gaps, block.true_gap
-    e = np.multiply(gaps, -beta)
-    np.exp(e, out=e)
-    square = gaps * gaps
-    total = (e @ np.ones(e.shape[1], dtype=e.dtype)).astype(np.float64)
-    m1 = np.vecdot(e, gaps) / total
-    m2 = np.vecdot(e, square) / total
-    e *= square
-    m3 = np.vecdot(e, gaps) / total
-    m4 = np.vecdot(e, square) / total
-    variance = m2 - m1 * m1
-    third = m3 - 3.0 * m1 * m2 + 2.0 * m1**3
-    fourth = m4 - 4.0 * m1 * m3 + 6.0 * m1**2 * m2 - 3.0 * m1**4 - 3.0 * variance**2
-    return np.log(total) + beta * true_gap, true_gap - m1, variance, -third, fourth
-
-
 @dataclass(frozen=True, eq=False)
 class _Passes:
     """Rows that are passed over in blocks of gaps, counted in `unit`."""
@@ -247,6 +213,8 @@ class _Passes:
     rows: Rows
     whole: Rows
     """The rows that these were taken from: a bad one is named by its number there."""
+    gamma: float | None
+    """Of the focal loss; None: the log loss."""
     unit: float = 1.0
 
     def samples(self) -> "list[_Passes]":
@@ -254,18 +222,18 @@ class _Passes:
         parts = [thin_rows(n, at_most=size) for size in SAMPLE_ROWS if n >= 2 * size]
         return [replace(self, rows=self.rows.take(part)) for part in parts]
 
-    def derivatives(self, kernel: Kernel, beta: float) -> Derivatives:
-        """Return the means of the kernel's sums, added up in the order of the rows."""
+    def loss(self, beta: float) -> list[float]:
+        r"""Return the mean loss at :math:`\beta = 1/T` and its first two derivatives there."""
 
         def sums(block: Block) -> Floats:
             with np.errstate(invalid="ignore", over="ignore"):
-                total = kernel(block, beta)
+                total = _loss_sums(self.gamma, block, beta)
             if not np.isfinite(total).all():
                 np.minimum(block.gaps, VANISHED / beta, out=block.gaps)
-                total = kernel(block, beta)
+                total = _loss_sums(self.gamma, block, beta)
             return total
 
-        return Derivatives(*self._mean(sums))
+        return self._mean(sums)
 
     def limits(self) -> tuple[float, bool]:
         r"""Return the slope at :math:`\beta = 0` and whether every label has its row's top logit.
@@ -314,32 +282,29 @@ class _Passes:
         check_rows(top, true, self.whole.logits, self.whole.labels)
         gaps = np.subtract(top[:, None], block, dtype=dtype)
         true_gap = top.astype(np.float64) - true
-        if self.unit != 1.0:  # fourth powers of large gaps overflow
+        if self.unit != 1.0:  # squares of large gaps overflow
             gaps /= self.unit
             true_gap /= self.unit
         weights = None if self.rows.weights is None else self.rows.weights[part]
         return Block(gaps, true_gap, weights)
 
 
-def _minimise(rows: Rows, kernel: Kernel, *, is_convex: bool, near: float | None) -> Minimum:
-    r"""Return the temperature of the least mean loss, searched over :math:`\beta`.
+def _minimise(rows: Rows, gamma: float | None, near: float | None) -> Minimum:
+    r"""Return the temperature of the least mean loss, searched over :math:`\beta` by Newton.
 
-    A guess from a sample of the rows is improved on all rows. Every pass yields derivatives, and
-    the root of the slope's Taylor polynomial is the next :math:`\beta`; where the terms left
-    out are below `TOLERANCE` no further pass is made. For large data one or two passes are
-    enough. Signs of the slope seen so far bracket the root: a step never leaves the bracket.
+    A guess from a sample of the rows is improved on all of them. Signs of the slope seen so far
+    bracket the root: a step never leaves the bracket.
 
     Args:
         rows: the logits.
-        kernel: the loss.
-        is_convex: whether the loss is convex in :math:`\beta`; if not, the sample is scanned
-            for its best :math:`\beta` first and the search stays within the scan's step.
+        gamma: of the focal loss, which is not convex: the sample is scanned for its best
+            :math:`\beta` first and the search stays within the scan's step.
         near: a temperature close to the one sought; then no sample is needed.
     """
-    passes = _Passes(rows, rows)
+    passes = _Passes(rows, rows, gamma)
     scale = (passes.samples() or [passes])[0].typical_gap() or passes.typical_gap()
     if scale == 0:  # every row is constant: the loss does not depend on T
-        return Minimum(1.0, passes.derivatives(kernel, 1.0).loss, True, 1)
+        return Minimum(1.0, passes.loss(1.0)[0], True, 1)
     if scale < LEAST_SCALE:
         raise ValueError(
             f"`logits` must differ by more than {LEAST_SCALE:g} within a row, but they typically "
@@ -350,7 +315,7 @@ def _minimise(rows: Rows, kernel: Kernel, *, is_convex: bool, near: float | None
     low, high = unit / scale / REACH, unit / scale * REACH
     first = None if near is None or not low < unit / near < high else unit / near
     for _ in range(1 + MAX_WIDENINGS):
-        found = _search(passes, kernel, (low, high), is_convex, first)
+        found = _search(passes, (low, high), first)
         beta = 1.0 / found.x
         is_low, is_high = (bool(np.isclose(beta, end, rtol=1e-9)) for end in (low, high))
         if not (is_low or is_high):
@@ -367,49 +332,42 @@ def _minimise(rows: Rows, kernel: Kernel, *, is_convex: bool, near: float | None
     return replace(found, x=unit * found.x)
 
 
-def _search(
-    passes: _Passes,
-    kernel: Kernel,
-    bounds: tuple[float, float],
-    is_convex: bool,
-    first: float | None,
-) -> Minimum:
+def _search(passes: _Passes, bounds: tuple[float, float], first: float | None) -> Minimum:
     """Return the minimum within `bounds`."""
     beta, bracket = first or math.sqrt(bounds[0] * bounds[1]), bounds
     samples = passes.samples()
-    if not is_convex:
+    if passes.gamma is not None:
         grid = np.geomspace(*bounds, N_SCAN)
         sample = samples[-1] if samples else passes
-        losses = [sample.derivatives(kernel, float(x)).loss for x in grid]
+        losses = [sample.loss(float(x))[0] for x in grid]
         best = int(np.flatnonzero(losses == np.min(losses))[-1])  # ties: it underflowed to 0
         beta = float(grid[best])
         bracket = (float(grid[max(best - 1, 0)]), float(grid[min(best + 1, N_SCAN - 1)]))
     if first is None:
         for sample in samples:
-            beta = 1.0 / _descend(sample, kernel, beta, bracket, close=1e-3).x
-    return _descend(passes, kernel, beta, bracket)
+            beta = 1.0 / _descend(sample, beta, bracket, close=1e-3).x
+    return _descend(passes, beta, bracket)
 
 
 def _descend(
-    passes: _Passes,
-    kernel: Kernel,
-    beta: float,
-    bracket: tuple[float, float],
-    *,
-    close: float = 0.0,
+    passes: _Passes, beta: float, bracket: tuple[float, float], *, close: float = 0.0
 ) -> Minimum:
     low, high = bracket
-    tolerance = TOLERANCE[np.dtype(working_precision(passes.whole.logits)).itemsize]
-    tolerance = max(tolerance, close)
+    tolerance = max(TOLERANCE[np.dtype(working_precision(passes.whole.logits)).itemsize], close)
+    last, push = 0.0, 1.0
     for step in range(1, MAX_STEPS + 1):
-        at = passes.derivatives(kernel, beta)
-        low, high = (beta, high) if at.first <= 0 else (low, beta)
-        move, error = _taylor_step(at, beta)
-        is_inside = low <= beta + move <= high
-        if is_inside and abs(move) < 0.5 * beta and error <= tolerance * beta:
-            return Minimum(1.0 / (beta + move), _taylor_loss(at, move), True, step)
+        loss, slope, bend = passes.loss(beta)
+        low, high = (beta, high) if slope <= 0 else (low, beta)
+        move = -slope / bend if bend > 0 else math.copysign(math.inf, -slope)
+        ratio = abs(move) / beta
+        if low <= beta + move <= high and ratio < 0.5 and ratio**2 <= tolerance:
+            value = loss + move * (slope + 0.5 * move * bend)
+            return Minimum(1.0 / (beta + move), value, True, step)
         if high <= low * (1.0 + tolerance):
-            return Minimum(1.0 / beta, at.loss, True, step)
+            return Minimum(1.0 / beta, loss, True, step)
+        # Steps that do not shrink: the slope dies away, and the root is far, or nowhere.
+        push = 2.0 * push if move * last > 0 and abs(move) > 0.5 * abs(last) else 1.0
+        last, move = move, push * move
         # By at most a factor of 8; halve the bracket where it is left.
         proposed = min(max(beta + move, beta / 8.0), 8.0 * beta)
         if low < proposed < high:
@@ -420,34 +378,4 @@ def _descend(
             beta = low
         else:
             beta = math.sqrt(low * high)
-    return Minimum(1.0 / beta, at.loss, False, MAX_STEPS)
-
-
-def _taylor_step(at: Derivatives, beta: float) -> tuple[float, float]:
-    """Return the step to the root of the slope's Taylor polynomial, and the error to expect."""
-    if not at.second > 0:
-        return math.copysign(math.inf, -at.first), math.inf
-    newton = -at.first / at.second
-    ratio = abs(newton) / beta
-    if at.third == 0 and at.fourth == 0:  # plain Newton: the error is that of the quadratic
-        return newton, abs(newton) * ratio
-    cubic, quartic = (_root(at, newton, fourth) for fourth in (0.0, at.fourth))
-    if cubic is None or quartic is None:  # the slope dies away: the root is far, or nowhere
-        return math.copysign(math.inf, newton), math.inf
-    return quartic, max(abs(quartic - cubic), abs(newton) * ratio**3) * ratio
-
-
-def _root(at: Derivatives, newton: float, fourth: float) -> float | None:
-    """Return the root of the slope's polynomial near Newton's step; None where it has none."""
-    x = newton
-    for _ in range(8):  # the polynomial is close to its tangent: a fixed slope is enough
-        slope = at.first + x * (at.second + x * (at.third / 2.0 + x * fourth / 6.0))
-        x -= slope / at.second
-        if not abs(x) < 4.0 * abs(newton):
-            return None
-    return x
-
-
-def _taylor_loss(at: Derivatives, x: float) -> float:
-    terms = (at.first, at.second / 2.0, at.third / 6.0, at.fourth / 24.0)
-    return at.loss + sum(term * x ** (i + 1) for i, term in enumerate(terms))
+    return Minimum(1.0 / beta, loss, False, MAX_STEPS)

@@ -17,8 +17,8 @@ from focalibrate.calibrate.calibrator import (
 from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.optimise import minimise_convex
 from focalibrate.calibrate.report import Minimum
-from focalibrate.calibrate.rows import Rows, check_rows, in_threads, row_blocks
-from focalibrate.calibrate.temperature import recovered
+from focalibrate.calibrate.rows import Rows
+from focalibrate.calibrate.temperature import TemperatureScaling, recovered
 
 LEAST_WEIGHT = 0.02
 """Members of a smaller weight are dropped."""
@@ -215,7 +215,9 @@ def fit_ensemble_temperature(
 ) -> EnsembleTemperatureScaling:
     """Fit `EnsembleTemperatureScaling`, from `start`, one fitted to similar rows."""
     temperature = lowest_temperature(rows, start=start).temperature
-    true = _true_probs(rows, [temperature, 1.0])
+    losses = [rows.losses(TemperatureScaling(t)) for t in (temperature, 1.0)]
+    uniform = 1.0 / np.isfinite(rows.logits).sum(axis=1)
+    true = np.stack([*(np.exp(-loss) for loss in losses), uniform], axis=1)
     result = likeliest(true, rows.weights)
     weights = np.append(result.x[:2], max(0.0, 1.0 - result.x[:2].sum()))
     return rows.finish(
@@ -223,23 +225,3 @@ def fit_ensemble_temperature(
         result,
         value=-float(np.average(np.log(true @ weights), weights=rows.weights)),
     )
-
-
-def _true_probs(rows: Rows, temperatures: Sequence[float]) -> Floats:
-    """Return each label's probability at every temperature, and its uniform one ``[N, M + 1]``."""
-    found = np.empty((rows.n_rows, len(temperatures) + 1))
-
-    def fill(part: slice) -> None:
-        block, labels = rows.logits[part], rows.labels[part]
-        top = block.max(axis=-1, keepdims=True)
-        at = (np.arange(len(block)), labels)
-        check_rows(top, block[at], rows.logits, rows.labels)
-        gaps = np.subtract(block, top, dtype=np.float64)
-        for column, temperature in enumerate(temperatures):
-            scaled = np.exp(gaps / temperature)
-            found[part, column] = scaled[at] / scaled.sum(axis=-1)
-        found[part, -1] = 1.0 / np.isfinite(gaps).sum(axis=-1)
-
-    for _ in in_threads(fill, row_blocks(rows.n_rows, row_bytes=8 * rows.n_classes)):
-        pass
-    return found
