@@ -1,12 +1,13 @@
 """One calibrator per group, where that is significantly better on held-out rows."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtr
 
 from focalibrate._array import Floats
 from focalibrate.calibrate import METHODS, Calibrator, GroupedCalibrator
@@ -156,29 +157,30 @@ def choose_by_group(
     on = fitted if judged is None else judged
     method = _method(comparison, choice)
     shared, weights = choice.row.units.nll, on.rows.weights
-    tried = {
-        (column, group): _own(comparison, method, fitted.rows, at, on.rows, judged_at)
-        for column, group, at, judged_at in _members(fitted, on)
-    }
-    fits = {key: own for key, own in tried.items() if isinstance(own, _Own)}
-    every = np.ones(on.rows.n_rows, dtype=bool)
-    tests, chosen = _decide(fits, shared, every, weights)
-    trials = [_trial(key, found, shared, weights, tests.get(key)) for key, found in tried.items()]
+    tried = []
+    for column, values in fitted.groups.items():
+        names, others = group_names(values), group_names(on.groups[column])
+        for name in np.unique(names).tolist():
+            group = _Group(column, name, np.flatnonzero(others == name))
+            rows = fitted.rows, np.flatnonzero(names == name)
+            tried.append(_tried(comparison, method, *rows, on.rows, group))
+    fits = [one for one in tried if one.whole is not None]
+    tests, chosen = _decide(fits, shared, np.ones(on.rows.n_rows, dtype=bool), weights)
     calibrator, log_probs = None, None
     if chosen:
-        column = chosen[0][0]
-        seen = [group for name, group in tried if name == column]
+        column = chosen[0].column
+        seen = [one for one in tried if one.column == column]
         calibrator = GroupedCalibrator(
             column,
             choice.row.calibrator,
-            tuple(seen),
-            tuple(fits[column, g].whole if (column, g) in chosen else None for g in seen),
+            tuple(one.name for one in seen),
+            tuple(one.whole if one in chosen else None for one in seen),
             n_classes=comparison.n_classes,
         )
         with np.errstate(divide="ignore"):
             log_probs = np.log(comparison.held_out_probs(choice.row.method, on.rows.logits))
-        for key in chosen:
-            log_probs[fits[key].rows] = fits[key].log_probs
+        for one in chosen:
+            log_probs[one.rows] = one.log_probs
     paired = PairedMeans.of(
         np.stack([shared, _nested(comparison, fits, shared, weights)], axis=1),
         weights=weights,
@@ -188,7 +190,7 @@ def choose_by_group(
     )
     return GroupChoice(
         method,
-        tuple(trials),
+        tuple(one.trial(shared, weights, tests.get(one)) for one in tried),
         calibrator,
         paired.interval(0),
         paired.interval(1),
@@ -197,36 +199,30 @@ def choose_by_group(
     )
 
 
-Key = tuple[str, str]
-"""A column and one of its groups."""
-
-
 @dataclass(frozen=True, eq=False)
-class _Own:
-    """A group's own calibrator, and its log-probabilities of the group's held-out rows."""
+class _Group:
+    """A group, its rows among those evaluated on, and its own calibrator or why it has none."""
 
-    whole: Calibrator
+    column: str
+    name: str
     rows: NDArray[np.intp]
-    log_probs: NDArray[Any]
-    nll: Floats
+    reason: str = ""
+    whole: Calibrator | None = None
+    log_probs: NDArray[Any] | None = None
+    """held out, of its rows"""
+    nll: Floats = field(default_factory=lambda: np.empty(0))
 
-
-@dataclass(frozen=True)
-class _Kept:
-    """A group that has no calibrator of its own, and why."""
-
-    rows: NDArray[np.intp]
-    reason: str
-
-
-def _members(
-    fitted: GroupedRows, judged: GroupedRows
-) -> Iterator[tuple[str, str, NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield column, group, and its rows among those fitted on and those evaluated on."""
-    for column, values in fitted.groups.items():
-        names, others = group_names(values), group_names(judged.groups[column])
-        for group in np.unique(names).tolist():
-            yield column, group, np.flatnonzero(names == group), np.flatnonzero(others == group)
+    def trial(
+        self, shared: Floats, weights: Floats | None, p_values: tuple[float, float] | None
+    ) -> GroupTrial:
+        """Return what there is to say about the group."""
+        some = None if weights is None else weights[self.rows]
+        n, own = len(self.rows), math.nan
+        before = float(weighted_mean(shared[self.rows], some)) if n else math.nan
+        if self.whole is not None:
+            own = float(weighted_mean(self.nll, some))
+        p_value, adjusted = p_values or (math.nan, math.nan)
+        return GroupTrial(self.column, self.name, n, before, own, p_value, adjusted, self.reason)
 
 
 def _method(comparison: Comparison, choice: Choice) -> str:
@@ -239,48 +235,31 @@ def _method(comparison: Comparison, choice: Choice) -> str:
     return name
 
 
-def _own(
+def _tried(
     comparison: Comparison,
     method: str,
     fitted: Rows,
     at: NDArray[np.intp],
     judged: Rows,
-    judged_at: NDArray[np.intp],
-) -> "_Own | _Kept":
-    """Return the calibrator of one group, or why there is none."""
-    rows = fitted.take(at)
-    if min(len(at), len(judged_at)) < LEAST_ROWS:
-        return _Kept(judged_at, "too few rows")
+    found: _Group,
+) -> _Group:
+    """Return the group with a calibrator of its own, fitted `at` its rows, or why there is none."""
+    rows, theirs = fitted.take(at), judged.take(found.rows)
+    if min(len(at), len(found.rows)) < LEAST_ROWS:
+        return replace(found, reason="too few rows")
     if bool((rows.logits.argmax(axis=1) == rows.labels).all()):
-        return _Kept(judged_at, "every prediction is right")
+        return replace(found, reason="every prediction is right")
     fold = comparison.fold_of_row[at]
     folds = tuple(np.flatnonzero(fold == f) for f in range(comparison.n_folds))
     crossed = cross_fit(rows, [method], folds, settings=comparison.settings)
     if crossed.failed:  # such as a group that lacks a class
-        return _Kept(judged_at, f"not fitted: {crossed.failed[0][1]}")
-    found = crossed.fits[method]
-    log_probs = np.empty((len(judged_at), judged.n_classes))
-    for index, some in found.held_out(judged.logits[judged_at], folds):
+        return replace(found, reason=f"not fitted: {crossed.failed[0][1]}")
+    own = crossed.fits[method]
+    log_probs = np.empty(theirs.logits.shape)
+    for index, some in own.held_out(theirs.logits, folds):
         log_probs[index] = some
-    nll = -log_probs[np.arange(len(judged_at)), judged.labels[judged_at]]
-    return _Own(found.whole, judged_at, log_probs, nll)
-
-
-def _trial(
-    key: Key,
-    found: "_Own | _Kept",
-    shared: Floats,
-    weights: Floats | None,
-    p_values: tuple[float, float] | None,
-) -> GroupTrial:
-    at = found.rows
-    some = None if weights is None else weights[at]
-    before = float(weighted_mean(shared[at], some)) if len(at) else math.nan
-    if isinstance(found, _Kept) or p_values is None:
-        reason = found.reason if isinstance(found, _Kept) else ""
-        return GroupTrial(*key, len(at), before, math.nan, math.nan, math.nan, reason)
-    after = float(weighted_mean(found.nll, some))
-    return GroupTrial(*key, len(at), before, after, *p_values, "")
+    nll = -log_probs[np.arange(theirs.n_rows), theirs.labels]
+    return replace(found, whole=own.whole, log_probs=log_probs, nll=nll)
 
 
 def one_sided_p_value(gain: Floats, weights: Floats | None) -> float:
@@ -290,8 +269,6 @@ def one_sided_p_value(gain: Floats, weights: Floats | None) -> float:
     where there are clusters, too: by images, no class of a detector would get its own calibrator,
     though on other images its scores are better (`docs/howto/detections.md`).
     """
-    from scipy.special import stdtr  # takes a quarter of a second to import
-
     if not np.isfinite(gain).all():
         return 1.0
     error = float(standard_error(gain, weights))
@@ -302,35 +279,35 @@ def one_sided_p_value(gain: Floats, weights: Floats | None) -> float:
 
 
 def _decide(
-    fits: Mapping[Key, _Own], shared: Floats, kept: NDArray[np.bool_], weights: Floats | None
-) -> tuple[dict[Key, tuple[float, float]], list[Key]]:
+    fits: Sequence[_Group], shared: Floats, kept: NDArray[np.bool_], weights: Floats | None
+) -> tuple[dict[_Group, tuple[float, float]], list[_Group]]:
     """Return the p-values by the rows of `kept`, and the groups chosen: of one column."""
-    p_values, gains = {}, {}
-    for key, own in fits.items():
+    p_values, gains = [], []
+    for own in fits:
         inside = kept[own.rows]
         at = own.rows[inside]
         some = None if weights is None else weights[at]
         gain = shared[at] - own.nll[inside]
-        p_values[key] = one_sided_p_value(gain, some) if len(at) > 1 else 1.0
-        gains[key] = float(gain.sum() if some is None else gain @ some)
-    adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
-    better = [key for key, p in adjusted.items() if p < LEVEL]
-    total = {c: sum(gains[k] for k in better if k[0] == c) for c, _ in better}
-    best = max(total, key=lambda column: total[column]) if total else None
-    tests = {key: (p_values[key], adjusted[key]) for key in fits}
-    return tests, [key for key in better if key[0] == best]
+        p_values.append(one_sided_p_value(gain, some) if len(at) > 1 else 1.0)
+        gains.append(float(gain.sum() if some is None else gain @ some))
+    tests = dict(zip(fits, zip(p_values, holm(p_values), strict=True), strict=True))
+    total: dict[str, float] = {}
+    for own, gain_of in zip(fits, gains, strict=True):
+        if tests[own][1] < LEVEL:
+            total[own.column] = total.get(own.column, 0.0) + gain_of
+    best = max(total, key=total.__getitem__, default=None)
+    return tests, [g for g in fits if g.column == best and tests[g][1] < LEVEL]
 
 
 def _nested(
-    comparison: Comparison, fits: Mapping[Key, _Own], shared: Floats, weights: Floats | None
+    comparison: Comparison, fits: Sequence[_Group], shared: Floats, weights: Floats | None
 ) -> Floats:
     """Return the log loss of each row, its fold decided without it."""
     nested = shared.copy()
     for fold in comparison.folds or _parts(comparison, len(shared)):
         kept = np.ones(len(shared), dtype=bool)
         kept[fold] = False
-        for key in _decide(fits, shared, kept, weights)[1]:
-            own = fits[key]
+        for own in _decide(fits, shared, kept, weights)[1]:
             inside = ~kept[own.rows]
             nested[own.rows[inside]] = own.nll[inside]
     return nested
