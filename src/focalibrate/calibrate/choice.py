@@ -183,6 +183,7 @@ def cross_fit(
     settings: FitSettings | None = None,
     members: Sequence[str] = (),
     strict: Sequence[str] = (),
+    members_only: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> CrossFit:
     """Fit each method on all rows and without each fold.
@@ -197,6 +198,7 @@ def cross_fit(
         settings: options of the fits.
         members: methods to average, where `names` have the average; those not fitted are left out.
         strict: methods that must be fitted; others are left out where that fails.
+        members_only: fit other methods than `members` on all rows only.
         progress: called with the label of each method as its fit begins.
     """
     settings = settings or FitSettings()
@@ -206,8 +208,9 @@ def cross_fit(
     def fit_one(name: str) -> tuple[Fitted, Floats]:
         if progress is not None:
             progress(METHODS[name].label)
-        found = _fit(METHODS[name], rows, kept, settings)
-        if not folds:
+        is_crossed = bool(folds) and (name in members or not members_only)
+        found = _fit(METHODS[name], rows, kept if is_crossed else (), settings)
+        if not is_crossed:
             return found, np.empty(0)
         losses = found.held_out_losses(rows, folds)
         return refit_checked(found, rows, losses, METHODS[name], settings), losses

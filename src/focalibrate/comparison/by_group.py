@@ -243,7 +243,7 @@ def _tried(
     judged: Rows,
     found: _Group,
 ) -> _Group:
-    """Return the group with a calibrator of its own, fitted `at` its rows, or why there is none."""
+    """Return the group with its own calibrator, fitted `at` its rows, or why there is none."""
     rows, theirs = fitted.take(at), judged.take(found.rows)
     if min(len(at), len(found.rows)) < LEAST_ROWS:
         return replace(found, reason="too few rows")

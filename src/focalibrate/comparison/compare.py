@@ -10,7 +10,7 @@ from focalibrate._array import Array, to_numpy
 from focalibrate._check import check_choice, check_count, check_logits, check_n_bins
 from focalibrate.calibrate import METHODS, Calibrator
 from focalibrate.calibrate.choice import CrossFit, FitSettings, Fitted, check_alpha, cross_fit
-from focalibrate.calibrate.methods import AVERAGE, MODEL
+from focalibrate.calibrate.methods import MODEL
 from focalibrate.calibrate.rows import (
     Folds,
     Rows,
@@ -113,7 +113,16 @@ def compare_methods(
     chosen = selected(methods, trained_gamma, rows=val, n_fits=1 + len(folds), also=also)
     check_alpha(trained_alpha, trained_gamma, n_classes=val.n_classes)
     settings = FitSettings(trained_gamma, criterion, n_bins, trained_alpha)
-    crossed = _fitted(val, chosen, folds, settings, progress, is_tested=is_tested)
+    crossed = cross_fit(
+        val,
+        chosen.names,
+        folds,
+        settings=settings,
+        members=chosen.members,
+        strict=(MODEL, *chosen.asked),
+        members_only=is_tested,
+        progress=progress,
+    )
     folds = () if is_tested else folds
     if judged is not None:
         sums = judged({name: fitted.whole for name, fitted in crossed.fits.items()})
@@ -159,38 +168,6 @@ def compare_methods(
         cluster=codes,
         sole_member=crossed.sole_member,
     )
-
-
-def _fitted(
-    rows: Rows,
-    chosen: Selection,
-    folds: Folds,
-    settings: FitSettings,
-    progress: Callable[[str], None] | None,
-    *,
-    is_tested: bool,
-) -> CrossFit:
-    """Return the methods fitted; with a test set, only members of an average on folds too."""
-
-    def fit(names: Sequence[str], folds: Folds) -> CrossFit:
-        return cross_fit(
-            rows,
-            names,
-            folds,
-            settings=settings,
-            members=chosen.members,
-            strict=[name for name in names if name == MODEL or name in chosen.asked],
-            progress=progress,
-        )
-
-    if not is_tested:
-        return fit(chosen.names, folds)
-    averaged = (*chosen.members, AVERAGE) if AVERAGE in chosen.names else ()
-    first = fit([n for n in chosen.names if n in averaged], folds)
-    alone = fit([n for n in chosen.names if n not in averaged], ())
-    fits = first.fits | alone.fits
-    fits = {name: fits[name] for name in chosen.names if name in fits}
-    return CrossFit(fits, first.losses, first.failed + alone.failed, first.sole_member)
 
 
 def _results(
