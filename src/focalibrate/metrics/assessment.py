@@ -27,7 +27,7 @@ from focalibrate.metrics.null import (
 )
 from focalibrate.metrics.residuals import (
     BINS,
-    CLASS_CELLS,
+    SCALES,
     EventCells,
     Line,
     Residuals,
@@ -468,7 +468,7 @@ def classes_test(
     """
     null, worst, place = np.full(n_draws, -np.inf), None, 0
     for i, (_, fine) in enumerate(classes):
-        event = event_cells(fine, n_cells=CLASS_CELLS)
+        event = event_cells(fine, n_cells=SCALES)
         test = scale_test(event, draw_residuals(event.sums, n_draws, rng))
         np.maximum(null, test.null, out=null)
         if worst is None or test.seen > worst.seen:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
 from focalibrate._array import Floats
@@ -16,14 +15,10 @@ from focalibrate.metrics.words import ALPHA
 
 NORMAL_VARIANCE = 20.0
 """Residuals whose number of hits has a larger variance are drawn from the normal distribution."""
-COUNTED_TRIALS = 8
-"""Up to this many trials, uniform numbers are faster than the binomial generator."""
 POWER = 0.8
 POWER_DRAWS = 250
 
 _STREAM = 0xCA11B
-
-Counts = NDArray[np.int64]
 
 
 def generator(seed: int | np.random.Generator) -> np.random.Generator:
@@ -180,7 +175,7 @@ def draw_residuals(
     """
     if clusters is not None:
         return clusters.draw(n_draws, rng, None if truth is None else cells.mean - truth)
-    n = np.rint(cells.rows).astype(np.int64)
+    n = np.rint(cells.rows)
     p = cells.mean
     q = p if truth is None else truth
     stated, true = cells.rows * p * (1.0 - p), cells.rows * q * (1.0 - q)
@@ -198,16 +193,25 @@ def draw_residuals(
     return residual
 
 
-def _binomial(n: Counts, p: Floats, n_draws: int, rng: np.random.Generator) -> Counts:
-    """Return binomial draws ``[M, n_draws]``; those of a few trials are counted one by one."""
-    if n.max(initial=0) > COUNTED_TRIALS:
-        # cell by cell: the generator sets up each distribution only once
-        return rng.binomial(n[:, None], p[:, None], size=(len(n), n_draws))
-    hits = np.zeros((len(n), n_draws), dtype=np.int64)
-    for trial in range(int(n.max(initial=0))):
-        at = np.flatnonzero(n > trial)
-        hits[at] += rng.random((len(at), n_draws)) < p[at, None]
-    return hits
+def _binomial(n: Floats, p: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
+    """Return binomial draws ``[M, n_draws]``, of variances below `NORMAL_VARIANCE`.
+
+    How often each value occurs among the draws of a cell is multinomial; then they are shuffled.
+    That is three times as fast as drawing one by one.
+    """
+    is_high = p > 0.5
+    rare = np.where(is_high, 1.0 - p, p)
+    mean = n * rare
+    # beyond twelve standard deviations of a Poisson number, and more where it is small
+    n_values = 1 + int(np.minimum(n, mean + 12.0 * np.sqrt(mean) + 20.0).max(initial=0.0))
+    share, odds = np.empty((n_values, len(n))), rare / (1.0 - rare)
+    share[0] = np.exp(n * np.log1p(-rare))
+    for k in range(1, n_values):
+        share[k] = share[k - 1] * np.maximum(n - (k - 1), 0.0) / k * odds
+    times = rng.multinomial(n_draws, (share / share.sum(axis=0)).T)
+    values = np.tile(np.arange(n_values, dtype=np.float64), len(n))
+    hits = rng.permuted(np.repeat(values, times.reshape(-1)).reshape(len(n), n_draws), axis=1)
+    return np.where(is_high[:, None], n[:, None] - hits, hits)
 
 
 def indicator(index: Ints, n_bins: int) -> Floats:
@@ -317,14 +321,9 @@ class JointTest:
     tests: Sequence[DrawnTest]
 
     @cached_property
-    def nulls(self) -> Floats:
-        """Statistics of the draws ``[T, D]``."""
-        return np.stack([test.null for test in self.tests])
-
-    @cached_property
     def ranks(self) -> Floats:
-        """How many draws reach each of them, itself included ``[T, D]``."""
-        return np.stack([_exceeding(null, null) for null in self.nulls])
+        """How many draws reach each draw, itself included ``[T, D]``."""
+        return np.stack([_exceeding(test.null, test.null) for test in self.tests])
 
     @property
     def each(self) -> list[float]:
@@ -343,20 +342,23 @@ class JointTest:
 
     def _each(self, seen: Floats) -> Floats:
         """Return the p-value of each statistic; `seen` is ``[T, J]``."""
-        found = np.stack([_exceeding(null, s) for null, s in zip(self.nulls, seen, strict=True)])
-        return np.asarray((1 + found) / (1 + self.nulls.shape[1]))
+        return np.asarray((1 + self._reaching(seen)) / (1 + self.ranks.shape[1]))
+
+    def _reaching(self, seen: Floats) -> Floats:
+        """Return how many draws reach each of the statistics ``[T, J]``."""
+        return np.stack([_exceeding(x.null, s) for x, s in zip(self.tests, seen, strict=True)])
 
     def _p_values(self, seen: Floats) -> Floats:
         """Return the p-values ``[J]`` of all statistics together."""
-        each, n = self._each(seen), self.nulls.shape[1]
-        if len(each) == 1:
-            return np.asarray(each[0])
-        least = each.min(axis=0)
-        least[np.isinf(seen).any(axis=0)] = 0.0  # no draw is as extreme as the impossible
-        # the rank of a draw among all, the seen one included, which moves draws below it by one
-        is_below = seen[:, :, None] > self.nulls[:, None, :] + _slack(self.nulls)[:, None, :]
-        ranks = (self.ranks[:, None, :] + is_below).min(axis=0) / (1 + n)
-        return np.asarray((1 + (ranks <= least[:, None] + 1e-12).sum(axis=1)) / (1 + n))
+        found, n = self._reaching(seen), self.ranks.shape[1]
+        if len(found) == 1:
+            return np.asarray((1 + found[0]) / (1 + n))
+        # Ranks are among all, what was seen included, which moves the draws below it by one: a
+        # draw is as extreme as the least of the p-values if it is so in one of the tests.
+        limit = np.minimum(found, 1 + found.min(axis=0))
+        limit[:, np.isinf(seen).any(axis=0)] = 0  # no draw is as extreme as the impossible
+        reached = (self.ranks[:, None, :] <= limit[:, :, None]).any(axis=0)
+        return np.asarray((1 + np.count_nonzero(reached, axis=1)) / (1 + n))
 
     def detectable(
         self, cells: Residuals, drawn: Floats, rng: np.random.Generator, clusters: Clusters | None

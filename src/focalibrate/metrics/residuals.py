@@ -13,8 +13,6 @@ from focalibrate.metrics.interval import NORMAL_95, Interval
 
 MAX_CELLS = 512
 """Number of cells of equal mass; with fewer rows, each row has its own cell."""
-CLASS_CELLS = 128
-"""The same for each of many classes, whose draws are only tested on bins of equal mass."""
 SCALES = 32
 """Bins of the finest scale of the test."""
 BINS = 15
