@@ -9,7 +9,7 @@ import numpy as np
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
-from focalibrate.metrics.binning import divided, equal_width_edges
+from focalibrate.metrics.binning import FineIndex, divided, equal_width_edges
 from focalibrate.metrics.cells import class_cells
 from focalibrate.metrics.interval import Interval, NoiseFloor, record_of
 from focalibrate.metrics.noise_floor import classwise_floor, noise_floors
@@ -307,9 +307,9 @@ def assess(
     )
     classwise = None
     if rows.probs is not None:
-        edges = equal_width_edges(BINS)
+        cell_of = FineIndex.of(equal_width_edges(BINS))
         assert rows.labels is not None  # noqa: S101  (they come with the probabilities)
-        found = class_cells(rows.probs, rows.labels, edges, rows.weights, copies=rows.copies)
+        found = class_cells(rows.probs, rows.labels, cell_of, rows.weights, copies=rows.copies)
         classwise = classwise_floor(found)
     return assess_cells(
         rows.cells(),

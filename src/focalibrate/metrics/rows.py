@@ -39,7 +39,7 @@ MAX_TESTED_CLASSES = 20
 CHUNK_ENTRIES = 1 << 16
 """Entries worked on at once: half a megabyte in float64, which stays in the cache."""
 COLUMN_LOOP_MAX = 32
-"""Up to this many classes, a maximum over columns beats NumPy's reduction of short rows."""
+"""Up to this many classes, reductions over columns beat NumPy's reductions of short rows."""
 
 
 CHECKS = {"probs": check_probs, "log_probs": check_log_probs, "logits": check_logits}
@@ -122,28 +122,21 @@ def top_label(rows: NDArray[Any], labels: Ints) -> tuple[Floats, NDArray[np.bool
     """
     n, k = rows.shape
     if k > COLUMN_LOOP_MAX:
-        top, correct = _top(rows, labels, 1)
-        return top.astype(np.float64), correct
+        predicted = rows.argmax(axis=1)
+        return rows[np.arange(n), predicted].astype(np.float64), predicted == labels
     confidence, correct = np.empty(n), np.empty(n, dtype=np.bool_)
     for part in row_chunks(n, k):
-        confidence[part], correct[part] = _top(rows[part].T, labels[part], 0)
+        table = np.ascontiguousarray(rows[part].T)
+        confidence[part], correct[part] = _top_of_columns(table, labels[part])
     return confidence, correct
 
 
-def _top(scores: NDArray[Any], labels: Ints, axis: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the top score of each row, and whether the label is the first class that has it."""
-    if axis == 1:
-        predicted = scores.argmax(axis=1)
-        return scores[np.arange(len(labels)), predicted], predicted == labels
-    if scores.flags.c_contiguous:
-        top = scores.max(axis=0)
-    else:
-        top = scores[0].copy()
-        for column in scores[1:]:
-            np.maximum(top, column, out=top)
-    correct = scores[labels, np.arange(len(labels))] == top
-    if sum(np.count_nonzero(column == top) for column in scores) > len(top):  # shared tops
-        correct &= scores.argmax(axis=0) == labels
+def _top_of_columns(table: NDArray[Any], labels: Ints) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the same of scores ``[K, N]``; NumPy is slow at many short rows."""
+    top = table.max(axis=0)
+    correct = table[labels, np.arange(len(labels))] == top
+    if np.count_nonzero(table == top) > len(top):  # shared tops
+        correct &= table.argmax(axis=0) == labels
     return top, np.asarray(correct)
 
 
@@ -192,33 +185,23 @@ def row_terms(
     terms = np.empty((3, n))
     correct = np.empty(n, dtype=np.bool_)
     positive = np.empty(n) if k == 2 else None
-    # NumPy is slow at many short rows: few classes are taken column by column
     axis = 0 if k <= COLUMN_LOOP_MAX else 1
     for part in row_chunks(n, k):
         chunk, y = scores[part], labels[part]
         at = (y, np.arange(len(y))) if axis == 0 else (np.arange(len(y)), y)
         table = np.ascontiguousarray(chunk.T) if axis == 0 else chunk
         probs, terms[1, part] = _probs_and_nll(table, at, given, axis)
-        own = probs[at]
-        top, correct[part] = _top(probs, y, axis)
+        top, correct[part] = _top_of_columns(probs, y) if axis == 0 else top_label(probs, y)
         terms[0, part] = np.minimum(top, 1.0)
         if positive is not None:
             positive[part] = np.clip(probs[1], 0.0, 1.0)
         if classes is not None:
-            classes.add(probs, y, own, None if weights is None else weights[part], axis)
-        terms[2, part] = _brier(probs, at, own, axis)
+            classes.add(probs, y, None if weights is None else weights[part], axis)
+        off = probs.copy()
+        off[at] -= 1.0  # `squares - 2 p + 1` would cancel where p is almost 1
+        terms[2, part] = np.einsum("kn,kn->n" if axis == 0 else "nk,nk->n", off, off)
     of_positive = None if positive is None else (positive, labels == 1)
     return RowTerms(terms[0], correct, terms[1], terms[2], of_positive)
-
-
-def _brier(probs: Floats, at: tuple[Any, Any], own: Floats, axis: int) -> Floats:
-    """Return the Brier score of each row: `squares - 2 p + 1` would cancel where p is almost 1."""
-    if not probs.flags.writeable or probs.base is not None:
-        probs = probs.copy()
-    probs[at] = own - 1.0
-    found = np.einsum("kn,kn->n" if axis == 0 else "nk,nk->n", probs, probs)
-    probs[at] = own
-    return np.asarray(found)
 
 
 def _probs_and_nll(

@@ -22,7 +22,7 @@ from focalibrate.metrics.binning import (
     log_odds_edges,
 )
 from focalibrate.metrics.bounds import BoundOptions, ErrorBounds, bounds_of_cells
-from focalibrate.metrics.cells import COUNTED, Cells, ClassCells, added, row_sums
+from focalibrate.metrics.cells import FIELDS, Cells, ClassCells, row_sums
 from focalibrate.metrics.corp import Corp, corp_of_cells
 from focalibrate.metrics.groups import GroupAssessment, assess_members
 from focalibrate.metrics.interval import Interval, Moments, counts_rows
@@ -46,6 +46,8 @@ from focalibrate.metrics.rows import (
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.smooth import GRID, MIN_WIDTHS
 
+SCORES: Mapping[str, float] = {"nll": math.inf, "brier": 2.0, "error": 1.0}
+"""the scores, and what none of them exceeds"""
 CONFIDENT = 0.99
 """Least confidence that counts as confident (S99)."""
 N_CELLS = 4096
@@ -99,7 +101,7 @@ class NamedCells:
     at: Ints
     """position of the name times number of cells plus cell, ascending, shape ``[M]``"""
     sums: Floats
-    """as in `Cells`, shape ``[F, M]``"""
+    """as in `Cells`, shape ``[8, M]``"""
     edges: Floats
     is_counted: bool = True
 
@@ -124,19 +126,18 @@ class NamedCells:
     def __add__(self, other: "NamedCells") -> "NamedCells":
         names = sorted({*self.names, *other.names})
         place = {text: i for i, text in enumerate(names)}
-        n_cells, sides = len(self.edges) - 1, []
-        for side in (self, other):
+        n_cells, sides = len(self.edges) - 1, (self, other)
+        places = []
+        for side in sides:
             moved = np.array([place[text] for text in side.names], dtype=np.intp)
             name, cell = np.divmod(side.at, n_cells)
-            sides.append(moved[name] * n_cells + cell)
-        at = np.union1d(*sides)
-        spread = []
-        for side_at, side in zip(sides, (self, other), strict=True):
-            sums = np.zeros((len(side.sums), len(at)))
-            sums[:, np.searchsorted(at, side_at)] = side.sums
-            spread.append(sums)
+            places.append(moved[name] * n_cells + cell)
+        at = np.union1d(*places)
+        sums = np.zeros((len(FIELDS), len(at)))
+        for side, side_at in zip(sides, places, strict=True):
+            sums[:, np.searchsorted(at, side_at)] += side.sums
         is_counted = self.is_counted and other.is_counted
-        return NamedCells(tuple(names), at, added(*spread), self.edges, is_counted)
+        return NamedCells(tuple(names), at, sums, self.edges, is_counted)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -281,7 +282,8 @@ class Sketch:
         """Return the sketch of NumPy rows that are known to be good; nothing is checked."""
         k, classes = scores.shape[1], None
         if k <= MAX_CLASSWISE:
-            classes = ClassCells(k, class_index(k, n_bins), weights=weights, copies=copies)
+            is_counted = counts_rows(weights, copies)
+            classes = ClassCells(k, class_index(k, n_bins), is_counted=is_counted)
         terms = row_terms(scores, labels, given=given, weights=weights, classes=classes)
         return cls.of_terms(
             terms,
@@ -431,7 +433,7 @@ class Sketch:
             self._event, None,
             np.repeat(np.clip(cells.confidence, 0.0, 1.0), size),
             (within < np.repeat(n_right, size)).astype(np.float64),
-            None if len(named.sums) == len(COUNTED) else np.repeat(cells.weight / size, size),
+            np.repeat(cells.weight / size, size),
             copies=named.is_counted,
             code=renumbered(np.repeat(named.at // (len(named.edges) - 1), size)),
         ).cells()  # fmt: skip
@@ -540,7 +542,7 @@ class Sketch:
             error_bound=bound,
             scores={
                 name: self.scores[name].interval(most=most)  # type: ignore[misc]
-                for name, most in MOST.items()
+                for name, most in SCORES.items()
             },
             assessment=assessment,
             groups=assess_members(members, event=self._event, rng=rng),
@@ -570,8 +572,6 @@ def _sum(first: Any, second: Any) -> Any:
 
 GRID_ERROR = 1e-5
 """of `smooth_ece` itself, whose grid is fixed"""
-MOST: Mapping[str, float] = {"nll": math.inf, "brier": 2.0, "error": 1.0}
-"""what no mean score exceeds"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from focalibrate.engines import versions
 from focalibrate.io import SketchFile, check_time, parse_sketch, sketch_bytes, write_sketch
 from focalibrate.metrics import METRICS, Cells, Sketch
 from focalibrate.metrics.binning import equal_width_edges, equal_width_index
-from focalibrate.metrics.cells import ClassCells, added
+from focalibrate.metrics.cells import class_cells
 from focalibrate.metrics.rows import RowTerms
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.sketch import MAX_CLASSWISE, class_index, confident_of
@@ -168,10 +168,8 @@ class CalibrationMonitor:
             return
         classes = None
         if terms.probs is not None:
-            builder = ClassCells(k, class_index(k, self.n_bins), weights=terms.weights)
-            own = terms.probs[np.arange(len(terms.labels)), terms.labels]
-            builder.add(terms.probs, terms.labels, own, terms.weights, axis=1)
-            classes = builder.result()
+            index = class_index(k, self.n_bins)
+            classes = class_cells(terms.probs, terms.labels, index, terms.weights)
         positive = None if terms.positive is None else (terms.positive, terms.labels == 1)
         sketch = Sketch.of_terms(
             RowTerms(terms.confidence, terms.correct, terms.nll, terms.brier, positive),
@@ -416,7 +414,6 @@ class CalibrationMonitor:
 
 
 def _weighted(cells: Cells) -> Any:
-    """Return the sums of an image with those of weights, and whether these count rows."""
-    none = np.zeros((8, cells.n_bins))
+    """Return the sums of an image, and whether its weights count rows."""
     whole = np.full((1, cells.n_bins), float(cells.is_counted))
-    return np.concatenate([added(cells.sums, none), whole])
+    return np.concatenate([cells.sums, whole])
