@@ -556,18 +556,17 @@ class ClassCells:
 
     def _sort(self) -> None:
         """Add the entries that wait to their cells."""
-        *places, w, own_w = zip(*self._waiting, strict=True)
-        cell, p, own_cell, own = (np.concatenate(x) for x in places)
+        columns = list(zip(*self._waiting, strict=True))
         self._waiting, self._n_waiting = [], 0
+        cell, p, own_cell, own = (np.concatenate(x) for x in columns[:4])
         n = self._sums.shape[1]
-        if w[0] is None:
+        found: list[NDArray[Any]]
+        if columns[4][0] is None:
             count, hits = np.bincount(cell, minlength=n), np.bincount(own_cell, minlength=n)
-            c, square, both = (
-                np.bincount(*x, n) for x in ((cell, p), (cell, p * p), (own_cell, own))
-            )
-            found = [count, c, square, count, count, hits, both, hits]
+            c, square = np.bincount(cell, p, n), np.bincount(cell, p * p, n)
+            found = [count, c, square, count, count, hits, np.bincount(own_cell, own, n), hits]
         else:
-            w, v = np.concatenate(w), np.concatenate(own_w)
+            w, v = np.concatenate(columns[4]), np.concatenate(columns[5])
             found = [np.bincount(cell, x, n) for x in (w, w * p, w * p * p, None, w * w)]
             found += [np.bincount(own_cell, x, n) for x in (v, v * own, v * v)]
         for sums, x in zip(self._sums, found, strict=True):

@@ -130,7 +130,7 @@ class Moments:
         """Third central moment of the mean."""
         m = self.mean
         zero, one, two, three = self.powers[0 if self.is_counted else 2].tolist()
-        return (three - 3 * m * two + 3 * m**2 * one - m**3 * zero) / self.weight**3
+        return float(three - 3 * m * two + 3 * m**2 * one - m**3 * zero) / self.weight**3
 
     def interval(self, *, most: float = math.inf) -> Interval:
         """Return the mean with its normal 95 % interval, within 0 and `most`."""
