@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from focalibrate._check import (
 )
 from focalibrate.metrics.binning import Ints
 from focalibrate.metrics.residuals import Residuals
-
-if TYPE_CHECKING:
-    from focalibrate.metrics.cells import ClassCells
 
 Event = int | Literal["top label"]
 """What a probability is of: the prediction is right, or the label is a class."""
@@ -127,11 +124,11 @@ def top_label(rows: NDArray[Any], labels: Ints) -> tuple[Floats, NDArray[np.bool
     confidence, correct = np.empty(n), np.empty(n, dtype=np.bool_)
     for part in row_chunks(n, k):
         table = np.ascontiguousarray(rows[part].T)
-        confidence[part], correct[part] = _top_of_columns(table, labels[part])
+        confidence[part], correct[part] = top_of_columns(table, labels[part])
     return confidence, correct
 
 
-def _top_of_columns(table: NDArray[Any], labels: Ints) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def top_of_columns(table: NDArray[Any], labels: Ints) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the same of scores ``[K, N]``; NumPy is slow at many short rows."""
     top = table.max(axis=0)
     correct = table[labels, np.arange(len(labels))] == top
@@ -150,91 +147,6 @@ def event_rows(rows: NDArray[Any], labels: Ints, event: Event) -> tuple[Floats, 
             f'`event` must be "top label" or a class below {rows.shape[1]}, got {event!r}.'
         )
     return rows[:, event].astype(np.float64), labels == event
-
-
-@dataclass(frozen=True, eq=False)
-class RowTerms:
-    """Of each row, in float64: what a sketch sums."""
-
-    confidence: Floats
-    """of the predicted class"""
-    correct: NDArray[np.bool_]
-    nll: Floats
-    """infinite for an impossible label"""
-    brier: Floats
-    positive: tuple[Floats, NDArray[np.bool_]] | None
-    """of two classes: P(class 1), and whether it is the label"""
-
-
-def row_terms(
-    scores: NDArray[Any],
-    labels: Ints,
-    *,
-    given: Given,
-    weights: Floats | None = None,
-    classes: "ClassCells | None" = None,
-) -> RowTerms:
-    """Return the terms of checked scores ``[N, K]`` and labels ``[N]``; `classes` takes them in.
-
-    Numerics:
-        Exponentials are taken in the dtype of the scores, everything after in float64. Logits
-        in float32 give odds that are right to 1e-6 of themselves. The Brier score of a row is
-        formed without cancellation, also where the label's probability is almost 1.
-    """
-    n, k = scores.shape
-    terms = np.empty((3, n))
-    correct = np.empty(n, dtype=np.bool_)
-    positive = np.empty(n) if k == 2 else None
-    axis = 0 if k <= COLUMN_LOOP_MAX else 1
-    for part in row_chunks(n, k):
-        chunk, y = scores[part], labels[part]
-        at = (y, np.arange(len(y))) if axis == 0 else (np.arange(len(y)), y)
-        table = np.ascontiguousarray(chunk.T) if axis == 0 else chunk
-        probs, terms[1, part] = _probs_and_nll(table, at, given, axis)
-        top, correct[part] = _top_of_columns(probs, y) if axis == 0 else top_label(probs, y)
-        terms[0, part] = np.minimum(top, 1.0)
-        if positive is not None:
-            positive[part] = np.clip(probs[1], 0.0, 1.0)
-        if classes is not None:
-            classes.add(probs, y, None if weights is None else weights[part], axis)
-        off = probs.copy()
-        off[at] -= 1.0  # `squares - 2 p + 1` would cancel where p is almost 1
-        terms[2, part] = np.einsum("kn,kn->n" if axis == 0 else "nk,nk->n", off, off)
-    of_positive = None if positive is None else (positive, labels == 1)
-    return RowTerms(terms[0], correct, terms[1], terms[2], of_positive)
-
-
-def _probs_and_nll(
-    table: NDArray[Any], at: tuple[Any, Any], given: Given, axis: int
-) -> tuple[Floats, Floats]:
-    if given == "probs":
-        probs = table.astype(np.float64, copy=False)
-        with np.errstate(divide="ignore"):
-            return probs, -np.log(probs[at])
-    if given == "log_probs":
-        return np.exp(table).astype(np.float64, copy=False), -table[at].astype(np.float64)
-    shifted = table - table.max(axis=axis, keepdims=True)
-    probs = np.exp(shifted).astype(np.float64, copy=False)
-    total = probs.sum(axis=axis, keepdims=True)
-    probs /= total
-    return probs, np.log(total.reshape(-1)) - shifted[at].astype(np.float64)
-
-
-def read_given(
-    probs: Array | None, log_probs: Array | None, logits: Array | None, labels: Array | None
-) -> tuple[Given, NDArray[Any], Ints]:
-    """Return what was given, its rows ``[N, K]`` and the labels ``[N]``."""
-    arrays: dict[Given, Array | None]
-    arrays = {"probs": probs, "log_probs": log_probs, "logits": logits}
-    named = {name: value for name, value in arrays.items() if value is not None}
-    if len(named) != 1 or labels is None:
-        raise ValueError(
-            "`Sketch.of` takes `labels` and exactly one of `probs`, `log_probs` and `logits`, got "
-            f"{', '.join(named) or 'none of them'}{'' if labels is not None else ', no `labels`'}."
-        )
-    ((given, scores),) = named.items()
-    is_binary = given == "probs" and np.ndim(scores) == 1
-    return given, *read(scores, labels, given=given, binary=is_binary)
 
 
 def read_groups(

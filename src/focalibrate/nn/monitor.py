@@ -17,9 +17,8 @@ from focalibrate.io import SketchFile, check_time, parse_sketch, sketch_bytes, w
 from focalibrate.metrics import METRICS, Cells, Sketch
 from focalibrate.metrics.binning import equal_width_edges, equal_width_index
 from focalibrate.metrics.cells import class_cells
-from focalibrate.metrics.rows import RowTerms
 from focalibrate.metrics.scores import ConfidentFraction
-from focalibrate.metrics.sketch import MAX_CLASSWISE, class_index, confident_of
+from focalibrate.metrics.sketch import MAX_CLASSWISE, RowTerms, class_index, confident_of
 from focalibrate.nn._inputs import outputs_of
 from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
 from focalibrate.nn._sample import KeptRows, RowSample
@@ -171,20 +170,17 @@ class CalibrationMonitor:
             index = class_index(k, self.n_bins)
             classes = class_cells(terms.probs, terms.labels, index, terms.weights)
         positive = None if terms.positive is None else (terms.positive, terms.labels == 1)
-        sketch = Sketch.of_terms(
-            RowTerms(terms.confidence, terms.correct, terms.nll, terms.brier, positive),
-            n_classes=k,
-            classes=classes,
-            weights=terms.weights,
-            copies=None,
-            n_bins=self.n_bins,
-        )
+        found = RowTerms(
+            k, terms.confidence, terms.correct, terms.nll, terms.brier, positive, classes,
+            terms.weights, copies=None,
+        )  # fmt: skip
+        sketch = Sketch.of_terms(found, n_bins=self.n_bins)
         self._sketch = sketch if self._sketch is None else self._sketch + sketch
         cell = equal_width_index(terms.confidence, self.n_bins)
         event = cell, terms.confidence, terms.correct, edges, terms.weights
         if self.by_class:
-            found = Cells.of_index(*event, event=terms.predicted, n_events=k)
-            self._predicted = found if self._predicted is None else self._predicted + found
+            table = Cells.of_index(*event, event=terms.predicted, n_events=k)
+            self._predicted = table if self._predicted is None else self._predicted + table
         if self.per_image:
             self._images += Cells.of_index(*event, event=terms.image, n_events=n_images)
         if self._rows is None:
