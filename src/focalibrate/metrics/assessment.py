@@ -314,7 +314,7 @@ def assess(
         event=rows.kind,
         class_name=rows.name,
         n_classes=rows.n_classes,
-        classes=[(k, of.cells()) for k, of in rows.by_class()] if rows.kind == "top label" else (),
+        classes=rows.by_class() if rows.kind == "top label" else (),
         class_names=rows.class_names,
         classwise=classwise,
         rng=generator(seed),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, final, overload
+from typing import Any, Literal, Unpack, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,11 +22,11 @@ from focalibrate.metrics.binning import (
 from focalibrate.metrics.interval import counts_rows
 from focalibrate.metrics.residuals import Residuals
 from focalibrate.metrics.rows import (
-    Event,
-    event_rows,
+    RowOptions,
     read,
     read_label_matrix,
     read_outcomes,
+    read_rows_of_event,
     read_weights,
     row_chunks,
 )
@@ -104,17 +104,15 @@ class Cells:
         labels: Array,
         *,
         bins: int | ArrayLike = 15,
-        event: Event = "top label",
-        sample_weight: Array | None = None,
-        binary: bool = False,
         closed: Closed = "right",
+        **rows: Unpack[RowOptions],
     ) -> "Cells":
         """Return the cells of each row's largest probability and whether it was right.
 
         Arguments are those of `focalibrate.metrics.ece`, and `bins` as in `of`.
         """
-        c, y = event_rows(*read(probs, labels, binary=binary), event)
-        return cls._of(c, y, bins, read_weights(sample_weight, len(c)), closed)
+        c, y, weights = read_rows_of_event(probs, labels, **rows)
+        return cls._of(c, y, bins, weights, closed)
 
     @classmethod
     def of_classes(

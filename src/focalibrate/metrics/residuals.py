@@ -2,9 +2,10 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import chdtr, chndtrinc, expit, log_expit, logit, ndtri
 
 from focalibrate._array import Floats
@@ -51,7 +52,7 @@ class Residuals:
     def of_rows(
         cls,
         value: Floats,
-        outcome: Floats,
+        outcome: NDArray[Any],
         weights: Floats | None,
         *,
         copies: bool = False,
@@ -59,7 +60,7 @@ class Residuals:
     ) -> Self:
         """Return one cell per row, in order of the probability `value` ``[N]``."""
         order = np.argsort(value, kind="stable")
-        c, y, one = value[order], outcome[order], np.ones(len(value))
+        c, y, one = value[order], outcome[order].astype(np.float64), np.ones(len(value))
         code = None if code is None else code[order]
         square, variance = (c - y) ** 2, c * (1.0 - c)
         variance *= _noise_share(y, variance)

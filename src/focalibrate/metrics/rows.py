@@ -137,6 +137,27 @@ def top_of_columns(table: NDArray[Any], labels: Ints) -> tuple[NDArray[Any], NDA
     return top, np.asarray(correct)
 
 
+class RowOptions(TypedDict, total=False):
+    """Which rows a metric of one event is of; see `focalibrate.metrics.ece`."""
+
+    event: Event
+    sample_weight: Array | None
+    binary: bool
+
+
+def read_rows_of_event(
+    probs: Array,
+    labels: Array,
+    *,
+    event: Event = "top label",
+    sample_weight: Array | None = None,
+    binary: bool = False,
+) -> tuple[Floats, NDArray[np.bool_], Floats | None]:
+    """Return the probability of an event, whether it happened, and the weights ``[N]``."""
+    c, y = event_rows(*read(probs, labels, binary=binary), event)
+    return c, y, read_weights(sample_weight, len(c))
+
+
 def event_rows(rows: NDArray[Any], labels: Ints, event: Event) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the probability of an event (float64) and whether it happened, ``[N]`` each."""
     if event == "top label":
@@ -172,8 +193,6 @@ class EventRows:
     """Rows with the probability and the outcome of one event."""
 
     kind: EventKind
-    name: str | None
-    """of the class whose probability it is, where it is known"""
     probability: Floats
     """``[N]``"""
     outcome: Floats
@@ -181,12 +200,14 @@ class EventRows:
     weights: Floats | None
     copies: bool
     """whether weights count copies of a row"""
+    code: Ints | None
+    """number of the cluster of each row"""
+    name: str | None = None
+    """of the class whose probability it is, where it is known"""
     probs: NDArray[Any] | None = None
     """of all classes ``[N, K]``, where they are known"""
     labels: Ints | None = None
     class_names: tuple[str, ...] | None = None
-    code: Ints | None = None
-    """number of the cluster of each row"""
 
     @property
     def n_classes(self) -> int:
@@ -202,9 +223,10 @@ class EventRows:
 
     def cells(self) -> Residuals:
         """One cell per row, in order of probability."""
-        return Residuals.of_rows(
-            self.probability, self.outcome, self.weights, copies=self.copies, code=self.code
-        )
+        return self._cells(self.probability, self.outcome)
+
+    def _cells(self, value: Floats, outcome: NDArray[Any]) -> Residuals:
+        return Residuals.of_rows(value, outcome, self.weights, copies=self.copies, code=self.code)
 
     def take(self, at: Ints) -> "EventRows":
         """Return the rows `at`."""
@@ -215,43 +237,46 @@ class EventRows:
             taken["code"] = renumbered(taken["code"])
         return replace(self, **taken)
 
-    def by_class(self) -> "list[tuple[int | None, EventRows]]":
-        """Return the rows of each class's probability, for more than two classes.
+    def by_class(self) -> list[tuple[int | None, Residuals]]:
+        """Return the cells of each class's probability, for more than two classes.
 
         The 20 most frequent by their predictions, and the rest as one class, None. Not by their
         labels: classes chosen because they occurred often would look underestimated.
         """
         if self.probs is None or self.labels is None or self.n_classes == 2:
             return []
-        k = self.n_classes
         w = np.ones(len(self.labels)) if self.weights is None else self.weights
-        largest = np.argsort(-(w @ self.probs), kind="stable")[:MAX_TESTED_CLASSES]
-        found: list[tuple[int | None, EventRows]] = [
-            (int(c), self._of_class(self.probs[:, c].astype(np.float64), self.labels == c))
-            for c in np.sort(largest)
+        largest = most_frequent(w @ self.probs)
+        found: list[tuple[int | None, Residuals]] = [
+            (c, self._cells(self.probs[:, c].astype(np.float64), self.labels == c))
+            for c in largest
         ]
-        if k > MAX_TESTED_CLASSES:
-            is_rest = np.ones(k, dtype=np.bool_)
-            is_rest[largest] = False
+        if self.n_classes > len(largest):
+            is_rest = ~np.isin(np.arange(self.n_classes), largest)
             total = np.clip(self.probs.astype(np.float64) @ is_rest, 0.0, 1.0)
-            found.append((None, self._of_class(total, is_rest[self.labels])))
+            found.append((None, self._cells(total, is_rest[self.labels])))
         return found
 
-    def _of_class(self, value: Floats, happened: NDArray[np.bool_]) -> "EventRows":
-        outcome = happened.astype(np.float64)
-        return EventRows(
-            "positive class", None, value, outcome, self.weights, self.copies, code=self.code
-        )
+
+def most_frequent(expected: Floats) -> list[int]:
+    """Return the classes that are tested one by one, from how often each is expected."""
+    found: list[int] = np.sort(np.argsort(-expected, kind="stable")[:MAX_TESTED_CLASSES]).tolist()
+    return found
 
 
-class EventArguments(TypedDict, total=False):
+class WeightOptions(TypedDict, total=False):
+    """What the rows weigh; see `assess`."""
+
+    sample_weight: Array | None
+    copies: bool
+
+
+class EventArguments(WeightOptions, total=False):
     """Which rows a function is about, beside `probs` and `labels`; see `assess`."""
 
     confidence: Array | None
     correct: Array | None
     event: Event | None
-    sample_weight: Array | None
-    copies: bool
     cluster: Array | None
 
 
@@ -276,40 +301,31 @@ def read_event(
         raise ValueError("pass `probs` with `labels`, or `confidence` with `correct`.")
     if (probs is None) == (confidence is None):
         raise ValueError("pass either `probs` and `labels` or `confidence` and `correct`.")
+    kind: EventKind
+    outcome: NDArray[Any]
     if probs is None or labels is None:
+        kind, of_class = "correct", dict[str, Any]()
         value, outcome = read_outcomes(confidence, correct)
-        found = EventRows("correct", None, value, outcome, None, copies)
     else:
-        found = _class_event(probs, labels, event, class_names)
-    if cluster is not None:
-        found = replace(found, code=cluster_codes(cluster, len(found.outcome)))
-    weights = read_weights(sample_weight, len(found.outcome))
-    if weights is None:
-        return found
-    found = replace(found, weights=weights, copies=copies)
+        names = column_names(probs) if class_names is None else tuple(map(str, class_names))
+        rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
+        k = rows.shape[1]
+        if names is not None and len(names) != k:
+            raise ValueError(f"`class_names` must be {k} names, got {len(names)}.")
+        event = (1 if k == 2 else "top label") if event is None else event
+        value, outcome = event_rows(rows, y, event)
+        of_class = {"labels": y, "class_names": names}
+        kind = "top label" if event == "top label" else "positive class"
+        if event == "top label" or k == 2:
+            of_class["probs"] = rows
+        if event != "top label" and names is not None:
+            of_class["name"] = names[event]
+    n = len(outcome)
+    code = None if cluster is None else cluster_codes(cluster, n)
+    weights = read_weights(sample_weight, n)
+    outcome = outcome.astype(np.float64)
+    found = EventRows(kind, value, outcome, weights, copies, code, **of_class)
     return found if keep_all or found.counts.all() else found.take(np.flatnonzero(found.counts))
-
-
-def _class_event(
-    probs: Array,
-    labels: Array,
-    event: Event | None,
-    class_names: Sequence[str] | None,
-) -> EventRows:
-    names = column_names(probs) if class_names is None else tuple(map(str, class_names))
-    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
-    k = rows.shape[1]
-    if names is not None and len(names) != k:
-        raise ValueError(f"`class_names` must be {k} names, got {len(names)}.")
-    if event is None:
-        event = 1 if k == 2 else "top label"
-    value, happened = event_rows(rows, y, event)
-    outcome = happened.astype(np.float64)
-    if event == "top label":
-        return EventRows("top label", None, value, outcome, None, False, rows, y, names)
-    name = None if names is None else names[event]
-    known = rows if k == 2 else None
-    return EventRows("positive class", name, value, outcome, None, False, known, y, names)
 
 
 def read_outcomes(confidence: Any, correct: Any) -> tuple[Floats, Floats]:

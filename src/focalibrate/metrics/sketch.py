@@ -32,11 +32,10 @@ from focalibrate.metrics.registry import MetricName
 from focalibrate.metrics.residuals import Residuals
 from focalibrate.metrics.rows import (
     COLUMN_LOOP_MAX,
-    MAX_TESTED_CLASSES,
     Event,
     EventKind,
-    EventRows,
     Given,
+    most_frequent,
     read,
     read_groups,
     read_weights,
@@ -483,14 +482,13 @@ class Sketch:
             )
         n_right = np.rint(cells.accuracy * size).astype(np.intp)
         within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
-        return EventRows(
-            self._event, None,
+        return Residuals.of_rows(
             np.repeat(np.clip(cells.confidence, 0.0, 1.0), size),
-            (within < np.repeat(n_right, size)).astype(np.float64),
+            within < np.repeat(n_right, size),
             np.repeat(cells.weight / size, size),
             copies=named.is_counted,
             code=renumbered(np.repeat(named.at // (len(named.edges) - 1), size)),
-        ).cells()  # fmt: skip
+        )
 
     @property
     def table(self) -> Cells:
@@ -663,9 +661,8 @@ def _classes(sketch: Sketch) -> list[TestedClass]:
     """Return the cells of the 20 most frequent classes of more than two, where they were kept."""
     if sketch.classes is None or sketch.positive is not None:
         return []
-    expected = sketch.classes.probability.sum(axis=1)
-    frequent = np.sort(np.argsort(-expected, kind="stable")[:MAX_TESTED_CLASSES])
-    return [(int(k), sketch.classes[int(k)].residuals()) for k in frequent]
+    largest = most_frequent(sketch.classes.probability.sum(axis=1))
+    return [(k, sketch.classes[k].residuals()) for k in largest]
 
 
 def _smooth_bound(top: Cells, value: float) -> float:
