@@ -10,7 +10,7 @@ from typing import Any, Unpack, cast
 
 from numpy.typing import NDArray
 
-from focalibrate.io.data_set import DataSet, Piece, groups_of
+from focalibrate.io.data_set import DataSet, Piece
 from focalibrate.io.errors import file_error, printable, short
 from focalibrate.io.first_rows import HEAD_ROWS, could_be_probs, decide
 from focalibrate.io.join import joined_predictions
@@ -155,17 +155,13 @@ class Scan:
 
     def _tables(self, index: int, rows: int, piece: int | None, *, keep: bool) -> Iterator[Table]:
         """Yield the rows of a part; those of the first are there already, once."""
+        opened, scores = self._data.opened(index), self.reading.roles.scores.positions[0]
         if index == 0 and piece is None and self._kept is not None:
             (head, rest), self._kept = self._kept, None
-            places = list(range(len(head.columns)))
-            others = (table.in_order(head.schema, places) for table in rest)
-            found: Iterator[Table] = chain([head], others)
+            found: Iterator[Table] = chain([head], rest)
         else:
-            wanted = None if keep else self.reading.needed
-            found = self._data.read(index, wanted, rows, piece)
-        schema = self._data.opened(index).schema
-        scores = self._data.places(index)[self.reading.roles.scores.positions[0]]
-        n_rows = schema.columns[scores].n_rows
+            found = opened.read(None if keep else self.reading.needed, rows, piece)
+        n_rows = opened.schema.columns[scores].n_rows
         with _memory_named(self.source):
             for table in found:
                 if n_rows is not None:  # another array may be longer
@@ -291,7 +287,7 @@ class Scan:
         for i in range(index):
             n = self.parts[i].n_rows
             if n is None:
-                n = sum(t.n_rows for t in self._data.read(i, [scores], self._rows))
+                n = sum(t.n_rows for t in self._data.opened(i).read([scores], self._rows, None))
             total += n
         return total
 
@@ -357,11 +353,7 @@ def scan_predictions(
     request = replace(request_of(Path(str(source)), options), piece_bytes=piece_bytes)
     with _memory_named(str(source)):
         path, name, parts = find_parts(source, limit=request.limit)
-        groups = groups_of(path, parts)
-        if request.truth is not None:
-            groups = [{str(part.path): part for part in parts}]
-        data = DataSet(path, groups, request)
-        data.drop_empty()
+        data = DataSet(path, parts, request)
         check_distinct(path, [list(group.values()) for group in data.groups])
         reading, kept = decide(data, options, head_rows)
         return Scan(name, data, reading, batch_rows, progress, kept)

@@ -308,16 +308,6 @@ def _stacked(parts: Sequence[Any]) -> Any:
     return pa.concat_arrays(parts)
 
 
-def with_constants(table: Table, schema: Schema, pairs: Sequence[tuple[str, str]]) -> Table:
-    """Return a table with columns that have one value in all rows, as names of folders give."""
-    width = len(table.columns)
-    added = {
-        width + i: pa.array([value], pa.string()).take(pa.array(np.zeros(table.n_rows, np.int64)))
-        for i, (_, value) in enumerate(pairs)
-    }
-    return Table(schema, {**table.data, **added}, table.n_rows, table.first_row)
-
-
 def is_text_type(kind: Any) -> bool:
     """Return whether an Arrow type holds text."""
     return bool(

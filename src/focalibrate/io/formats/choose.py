@@ -1,11 +1,12 @@
 """Opening a file: the suffix says the format, and the first bytes confirm it."""
 
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import IO, Any
 
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from focalibrate.io.bytes import StoredBytes, compression_of
@@ -25,6 +26,7 @@ from focalibrate.io.formats.text import open_text
 from focalibrate.io.formats.torch import open_torch
 from focalibrate.io.options import Request
 from focalibrate.io.source import FORMATS, Part, suffix_of
+from focalibrate.io.table import Column, Table
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".p")
 _PICKLE = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
@@ -145,7 +147,26 @@ def open_part(part: Part, request: Request) -> Opened:
     if suffix in READERS:
         found = READERS[suffix](part, replace(source, limit=request.limit), request)
     schema = found.schema
-    return replace(found, schema=replace(schema, notes=(*schema.notes, *notes)))
+    found = replace(found, schema=replace(schema, notes=(*schema.notes, *notes)))
+    return _with_partition(found, part) if part.partition and schema.is_table else found
+
+
+def _with_partition(opened: Opened, part: Part) -> Opened:
+    """Add columns that have one value in the whole part, as Hive keeps in names of folders."""
+    schema, width = opened.schema, len(opened.schema.columns)
+    pairs = {width + i: pair for i, pair in enumerate(
+        pair for pair in part.partition if pair[0] not in schema.names
+    )}
+    added = tuple(Column(name=name, kind="text") for name, _ in pairs.values())
+    more = replace(schema, columns=(*schema.columns, *added))
+
+    def read(wanted: Sequence[int] | None, rows: int, piece: int | None) -> Iterator[Table]:
+        own = None if wanted is None else [i for i in wanted if i < width]
+        for table in opened.read(own, rows, piece):
+            cells = {i: pa.repeat(value, table.n_rows) for i, (_, value) in pairs.items()}
+            yield Table(more, {**table.data, **cells}, table.n_rows, table.first_row)
+
+    return replace(opened, schema=more, read=read)
 
 
 def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
