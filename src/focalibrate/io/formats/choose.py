@@ -154,9 +154,10 @@ def open_part(part: Part, request: Request) -> Opened:
 def _with_partition(opened: Opened, part: Part) -> Opened:
     """Add columns that have one value in the whole part, as Hive keeps in names of folders."""
     schema, width = opened.schema, len(opened.schema.columns)
-    pairs = {width + i: pair for i, pair in enumerate(
-        pair for pair in part.partition if pair[0] not in schema.names
-    )}
+    pairs = {
+        width + i: pair
+        for i, pair in enumerate(pair for pair in part.partition if pair[0] not in schema.names)
+    }
     added = tuple(Column(name=name, kind="text") for name, _ in pairs.values())
     more = replace(schema, columns=(*schema.columns, *added))
 
