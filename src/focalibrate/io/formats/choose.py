@@ -126,8 +126,8 @@ READERS: Mapping[str, Callable[[Part, StoredBytes, Request], Opened]] = {
     ".npy": lambda part, _, o: open_npy({part.path.stem: part}, limit=o.limit),
     ".npz": lambda part, _, o: open_npz(part, limit=o.limit),
     ".safetensors": lambda part, _, o: open_safetensors(part, limit=o.limit),
-    ".jsonl": lambda _, source, o: open_json(source, open_log, is_lines=True),
-    ".json": lambda _, source, o: open_json(source, open_log, is_lines=False),
+    ".jsonl": lambda _, source, o: open_json(source, open_log, limit=o.limit, is_lines=True),
+    ".json": lambda _, source, o: open_json(source, open_log, limit=o.limit, is_lines=False),
     ".xlsx": lambda p, _, o: open_excel(p.path, p.local(), limit=o.limit, sheet=o.sheet),
     ".eval": _open_eval,
     ".pt": lambda part, _, o: open_torch(part.path, part.local(), limit=o.limit),
@@ -145,7 +145,7 @@ def open_part(part: Part, request: Request) -> Opened:
         if suffix not in READERS:
             found = open_text(source, file, request)
     if suffix in READERS:
-        found = READERS[suffix](part, replace(source, limit=request.limit), request)
+        found = READERS[suffix](part, source, request)
     schema = found.schema
     found = replace(found, schema=replace(schema, notes=(*schema.notes, *notes)))
     return _with_partition(found, part) if part.partition and schema.is_table else found

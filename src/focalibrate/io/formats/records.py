@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -51,7 +52,7 @@ def _many_objects() -> Iterator[None]:
             gc.enable()
 
 
-def open_json(source: StoredBytes, as_log: AsLog, *, is_lines: bool) -> Opened:
+def open_json(source: StoredBytes, as_log: AsLog, *, limit: int, is_lines: bool) -> Opened:
     """Return the columns of a document, or of one object per line.
 
     A document is a list of records, or a mapping from columns to values: the forms of pandas'
@@ -69,9 +70,9 @@ def open_json(source: StoredBytes, as_log: AsLog, *, is_lines: bool) -> Opened:
 
     with _many_objects():
         load = _records if is_lines else _document
-        log, document = as_log(source.path, lambda: load(source), dump)
+        log, document = as_log(source.path, lambda: load(source, limit), dump)
         if document is None:
-            return open_json(source, as_log, is_lines=True)
+            return open_json(source, as_log, limit=limit, is_lines=True)
         return log or _table(source.path, document)
 
 
@@ -99,15 +100,16 @@ def _utf8(source: StoredBytes) -> Iterator[IO[str]]:
         raise file_error(source.path, "must be UTF-8 text. Write it again.") from error
 
 
-def _records(source: StoredBytes) -> list[dict[str, Any]]:
+def _records(source: StoredBytes, limit: int) -> list[dict[str, Any]]:
     records = []
     taken = 0
     with _utf8(source) as text:
-        for number, line in enumerate(text, start=1):
+        lines = iter(partial(text.readline, limit), "")  # a line may have no end
+        for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             taken += len(line)
-            check_fits(source.path, taken * MEMORY_FACTOR, source.limit)
+            check_fits(source.path, taken * MEMORY_FACTOR, limit)
             record = _parsed(line, source, f"line {number}")
             if _is_numbers(record):
                 record = {source.path.stem: record}
@@ -123,11 +125,12 @@ def _records(source: StoredBytes) -> list[dict[str, Any]]:
     return records
 
 
-def _document(source: StoredBytes) -> Any:
+def _document(source: StoredBytes, limit: int) -> Any:
     """Return a JSON document; None where it has one object per line, whatever its suffix says."""
-    check_fits(source.path, source.size * MEMORY_FACTOR, source.limit)
+    check_fits(source.path, source.size * MEMORY_FACTOR, limit)
     with _utf8(source) as file:
-        text = file.read()
+        text = file.read(limit // MEMORY_FACTOR + 1)
+    check_fits(source.path, len(text) * MEMORY_FACTOR, limit)
     try:
         return _parsed(text, source, "the file")
     except PredictionFileError:
