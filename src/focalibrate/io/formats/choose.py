@@ -121,8 +121,8 @@ def _open_eval(part: Part, _: StoredBytes, request: Request) -> Opened:
 
 READERS: Mapping[str, Callable[[Part, StoredBytes, Request], Opened]] = {
     ".parquet": lambda part, _, o: open_parquet(part, piece_bytes=o.piece_bytes),
-    ".arrow": lambda part, _, o: open_ipc(part, limit=o.limit),
-    ".feather": lambda part, _, o: open_ipc(part, limit=o.limit),
+    ".arrow": lambda part, _, __: open_ipc(part),
+    ".feather": lambda part, _, __: open_ipc(part),
     ".npy": lambda part, _, o: open_npy({part.path.stem: part}, limit=o.limit),
     ".npz": lambda part, _, o: open_npz(part, limit=o.limit),
     ".safetensors": lambda part, _, o: open_safetensors(part, limit=o.limit),
@@ -200,7 +200,7 @@ def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
     return found, (f"is read as {found}, as its first bytes show, not as {suffix}",)
 
 
-MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"ARROW1": ".arrow", b"FEA1": ".feather"}
+MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"ARROW1": ".arrow"}
 """First bytes of files."""
 
 
