@@ -111,31 +111,12 @@ def _write_arrow(
 
 
 def _pandas_metadata(output: Output) -> str | None:
-    """Return pandas' description of the table for the columns that it has now, if it had one."""
-    is_list = output.like.layout.form in ("matrix", "options")
-    dtype = output.like.scores.dtype.name
+    """Return pandas' description of the kept columns and the index, if it had one."""
+    kept = {*output.header} - {*output.new}
     try:
         stored = json.loads(output.like.layout.pandas or b"")
-        kept = {*output.header} - {*output.new}
         columns = [c for c in stored.get("columns", []) if c.get("field_name") in kept]
-        columns += [
-            {
-                "name": name,
-                "field_name": name,
-                "pandas_type": "list" if is_list else dtype,
-                "numpy_type": "object" if is_list else dtype,
-                "metadata": None,
-            }
-            for name in output.new
-        ]
-        header = {
-            "name": None,
-            "field_name": None,
-            "pandas_type": "unicode",
-            "numpy_type": "object",
-            "metadata": {"encoding": "UTF-8"},
-        }
-        return json.dumps({**stored, "columns": columns, "column_indexes": [header]})
+        return json.dumps({**stored, "columns": columns, "column_indexes": []})
     except (ValueError, RecursionError, AttributeError, TypeError):
         return None
 
