@@ -3,6 +3,7 @@
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePath
 from typing import IO, Any
 
@@ -21,7 +22,13 @@ from focalibrate.io.formats.helm import helm_answers, helm_stats_answers
 from focalibrate.io.formats.inspect_ai import inspect_answers, read_eval, write_eval
 from focalibrate.io.formats.lm_eval import lm_eval_answers, refuse_results
 from focalibrate.io.formats.opened import Opened
-from focalibrate.io.formats.records import Dump, Load, open_json
+from focalibrate.io.formats.records import (
+    document_in,
+    many_objects,
+    records_in,
+    table_of_document,
+    write_json,
+)
 from focalibrate.io.formats.text import open_text
 from focalibrate.io.formats.torch import open_torch
 from focalibrate.io.options import Request
@@ -84,18 +91,23 @@ def answers_in(path: Path, document: Any) -> Answers | None:
     return next((log for log in found if log is not None), None)
 
 
-def open_log(path: Path, load: Load, dump: Dump) -> tuple[Opened | None, Any]:
-    """Return the answers of an evaluation log, or None for any other document; and what it holds.
+def open_log(
+    path: Path,
+    document: Any,
+    load: Callable[[], Any],
+    dump: Callable[[Path, Any], None],
+) -> Opened | None:
+    """Return the answers of an evaluation log, or None for any other document.
 
     Args:
         path: the log.
-        load: reads the document.
+        document: what it holds.
+        load: reads the document again.
         dump: writes it to another file.
     """
-    document = load()
     found = answers_in(path, document)
     if found is None:
-        return None, document
+        return None
 
     def rewrite(target: Path, blocks: Iterable[NDArray[Any]]) -> None:
         again = load()  # the first was let go: it takes many times the memory of the table
@@ -105,18 +117,31 @@ def open_log(path: Path, load: Load, dump: Dump) -> tuple[Opened | None, Any]:
         dump(target, again)
 
     table = table_of_answers(path, found)
-    return replace(table, layout={**table.layout, "rewrite": rewrite}), document
+    return replace(table, layout={**table.layout, "rewrite": rewrite})
 
 
 def _open_eval(part: Part, _: StoredBytes, request: Request) -> Opened:
     local = part.local()
-    log, _ = open_log(
+    load = partial(read_eval, part.path, local, limit=request.limit)
+    log = open_log(
         part.path,
-        lambda: read_eval(part.path, local, limit=request.limit),
+        load(),
+        load,
         lambda target, document: write_eval(target, local, document["samples"]),
     )
     assert log is not None  # noqa: S101  `read_eval` has raised for other archives
     return log
+
+
+def _open_json(source: StoredBytes, limit: int, *, is_lines: bool) -> Opened:
+    """Return the columns of a document, or of one object per line."""
+    with many_objects():
+        load = partial(records_in if is_lines else document_in, source, limit)
+        document = load()
+        if document is None:
+            return _open_json(source, limit, is_lines=not is_lines)
+        log = open_log(source.path, document, load, partial(write_json, is_lines=is_lines))
+        return log or table_of_document(source.path, document)
 
 
 READERS: Mapping[str, Callable[[Part, StoredBytes, Request], Opened]] = {
@@ -126,8 +151,8 @@ READERS: Mapping[str, Callable[[Part, StoredBytes, Request], Opened]] = {
     ".npy": lambda part, _, o: open_npy({part.path.stem: part}, limit=o.limit),
     ".npz": lambda part, _, o: open_npz(part, limit=o.limit),
     ".safetensors": lambda part, _, o: open_safetensors(part, limit=o.limit),
-    ".jsonl": lambda _, source, o: open_json(source, open_log, limit=o.limit, is_lines=True),
-    ".json": lambda _, source, o: open_json(source, open_log, limit=o.limit, is_lines=False),
+    ".jsonl": lambda _, source, o: _open_json(source, o.limit, is_lines=True),
+    ".json": lambda _, source, o: _open_json(source, o.limit, is_lines=False),
     ".xlsx": lambda p, _, o: open_excel(p.path, p.local(), limit=o.limit, sheet=o.sheet),
     ".eval": _open_eval,
     ".pt": lambda part, _, o: open_torch(part.path, part.local(), limit=o.limit),
@@ -174,30 +199,26 @@ def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
     """Return the suffix of the format to read a file as, and a note if its name says another."""
     path, suffix = part.path, suffix_of(part.path)
     found = _format_by_magic(file)
-    is_text = found is None and suffix not in FORMATS and _is_text(file)
+    if found is not None:
+        is_named = found == suffix or {suffix, found} == {".feather", ".arrow"}
+        note = f"is read as {found}, as its first bytes show, not as {suffix}"
+        return (suffix, ()) if is_named else (found, (note,) if suffix in FORMATS else ())
     file.seek(0)
-    is_pickle = suffix != ".pt" and file.read(2) in _PICKLE
-    if found is None and (suffix in PICKLES or is_pickle):
+    if suffix in PICKLES or (suffix != ".pt" and file.read(2) in _PICKLE):
         raise file_error(
             path,
             "is a pickle, which can run any code when it is opened, so it is not opened. Save a "
             "data frame with `df.to_csv('val.csv')`, arrays with "
             "`np.savez('val.npz', logits=logits, labels=labels)`.",
         )
-    if found is None and suffix in OTHERS:
+    if suffix in OTHERS:
         advice = OTHERS[suffix].format(path=str(path))
         raise file_error(path, f"{suffix} files are not read. {advice}")
-    if suffix not in FORMATS and found is None:
-        if not is_text:
-            raise file_error(
-                path, f"has an unknown suffix {short(suffix)!r}. Give one of {', '.join(FORMATS)}."
-            )
-        found = ".csv"
-    if found is None or found == suffix or {suffix, found} == {".feather", ".arrow"}:
-        return suffix, ()
-    if suffix not in FORMATS:
-        return found, ()
-    return found, (f"is read as {found}, as its first bytes show, not as {suffix}",)
+    if suffix not in FORMATS and not _is_text(file):
+        raise file_error(
+            path, f"has an unknown suffix {short(suffix)!r}. Give one of {', '.join(FORMATS)}."
+        )
+    return (suffix if suffix in FORMATS else ".csv"), ()
 
 
 MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"ARROW1": ".arrow"}
