@@ -11,7 +11,7 @@ from focalibrate.io.cells import MISSING, is_number
 from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
 from focalibrate.io.options import Request
 from focalibrate.io.roles.decide import Roles
-from focalibrate.io.roles.facts import bad_cell
+from focalibrate.io.roles.diagnoses import not_numbers
 from focalibrate.io.table import Table, texts_of
 from focalibrate.io.values.labels import Labels
 
@@ -109,12 +109,7 @@ def _stored_scores(view: Table, roles: Roles) -> NDArray[Any]:
     arrays = [view.values(i) for i in chosen.positions]
     for i, array in zip(chosen.positions, arrays, strict=True):
         if array.dtype.kind not in "fiu":
-            if view.has_cells:
-                raise bad_cell(view, i)
-            raise file_error(
-                view.path,
-                f"`{short(view.name(i))}` must hold numbers, got dtype {array.dtype}.",
-            )
+            raise not_numbers(view, i)
     if chosen.form == "columns":
         common = np.result_type(*arrays)
         dtype = common if common.kind == "f" else np.dtype(np.float64)
