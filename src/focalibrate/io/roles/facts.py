@@ -9,7 +9,7 @@ from focalibrate.io.errors import PredictionFileError, file_error, listing, shor
 from focalibrate.io.evidence import is_row_number
 from focalibrate.io.options import Request
 from focalibrate.io.predictions import ScoreKind
-from focalibrate.io.roles.vocabulary import DERIVED, WEIGHTS
+from focalibrate.io.roles.vocabulary import DERIVED, WEIGHTS, Prefixed
 from focalibrate.io.table import Table
 
 Fixes: TypeAlias = list[dict[str, object]]
@@ -113,11 +113,10 @@ class Facts:
         """Return the names of columns."""
         return [self.view.name(i) for i in positions]
 
-    def prefix_of(self, positions: Iterable[int]) -> str | None:
-        """Return the word that all columns begin with as a prefix, or None."""
+    def prefix_of(self, positions: Iterable[int]) -> Prefixed | None:
+        """Return the prefix that all columns begin with, as the first has it, or None."""
         cut = [self.view[i].prefix for i in positions]
-        words = {None if c is None else c.word for c in cut}
-        return words.pop() if len(words) == 1 else None
+        return cut[0] if len({None if c is None else c.word for c in cut}) == 1 else None
 
     def quoted(self, positions: Iterable[int]) -> list[str]:
         """Return columns' names in double quotes, cut where they are long."""

@@ -26,7 +26,6 @@ from focalibrate.io.roles.vocabulary import (
     PROBABILITY,
     SCORE,
     Meaning,
-    kind_of,
     outcome_of,
     plain,
     split_of,
@@ -79,16 +78,15 @@ def _chosen(facts: Facts, positions: list[int]) -> Scores:
             raise problem
     first = positions[0]
     if len(positions) > 1:
-        prefix = facts.prefix_of(positions) and facts.view[first].prefix
-        return _columns(facts, positions, kind_of(prefix.meaning) if prefix else None)
+        return _columns(facts, positions)
     if facts.view.is_kind(first, "matrix"):
-        return _matrix(facts, first, facts.view[first].score_kind)
+        return _matrix(facts, first)
     if not facts.view.is_kind(first, "number"):
         raise not_numbers(facts.view, first)
     return _positive(facts, first)
 
 
-def _matrix(facts: Facts, position: int, by_name: ScoreKind | None) -> Scores:
+def _matrix(facts: Facts, position: int) -> Scores:
     """Return the scores in a matrix, an array ``[N, K]`` or a column of lists."""
     view, column = facts.view, facts.view[position]
     if len(column.shape) > 1:
@@ -99,12 +97,10 @@ def _matrix(facts: Facts, position: int, by_name: ScoreKind | None) -> Scores:
         )
     form = "options" if column.plain in OPTIONS else "matrix"
     names, width = view.schema.class_names, max(0, column.shape[-1])
-    return _settled(facts, [position], by_name, form=form, class_names=names, n_classes=width)
+    return _settled(facts, [position], form=form, class_names=names, n_classes=width)
 
 
-def _columns(
-    facts: Facts, positions: list[int], by_name: ScoreKind | None, notes: tuple[str, ...] = ()
-) -> Scores:
+def _columns(facts: Facts, positions: list[int], notes: tuple[str, ...] = ()) -> Scores:
     """Return the scores in one column per class; none is left out, as labels would shift."""
     view = facts.view
     for i in positions:
@@ -118,7 +114,7 @@ def _columns(
         )
     names = _class_names(facts, positions) if view.schema.has_names else None
     form = {"form": "columns", "class_names": names, "n_classes": len(positions)}
-    return _settled(facts, positions, by_name, notes, **form)
+    return _settled(facts, positions, notes, **form)
 
 
 NO_CLASS = ("pos", "positive", "hat", "pred", "true", "")
@@ -128,38 +124,32 @@ NO_CLASS = ("pos", "positive", "hat", "pred", "true", "")
 def _positive(facts: Facts, position: int) -> Scores:
     """Return the scores in one column: of the positive of two classes."""
     column, positive = facts.view[position], facts.request.positive
-    cut, by_name = column.prefix, column.score_kind
-    if cut is not None:
-        by_name = by_name or kind_of(cut.meaning)
-        is_of_class = column.plain not in PROBABILITY | LOGIT and plain(cut.name) not in NO_CLASS
-        positive = positive or (cut.name if is_of_class else None)
-    return _settled(facts, [position], by_name, form="single", positive=positive, n_classes=2)
+    cut = None if column.plain in PROBABILITY | LOGIT else column.prefix
+    if positive is None and cut is not None and plain(cut.name) not in NO_CLASS:
+        positive = cut.name
+    return _settled(facts, [position], form="single", positive=positive, n_classes=2)
 
 
 def _settled(
-    facts: Facts,
-    positions: Sequence[int],
-    by_name: ScoreKind | None,
-    notes: tuple[str, ...] = (),
-    **of_form: Any,
+    facts: Facts, positions: Sequence[int], notes: tuple[str, ...] = (), **of_form: Any
 ) -> Scores:
     """Return scores, once the caller, their names or every row say of which kind they are."""
-    kind, more = _kind(facts, positions, by_name, of_form["form"])
+    kind, more = _kind(facts, positions, of_form["form"])
     is_percent, notes = facts.request.input == "percent", (*notes, *more)
     return Scores(
         positions=tuple(positions), kind=kind, percent=is_percent, notes=notes, **of_form
     )
 
 
-def _kind(
-    facts: Facts, positions: Sequence[int], by_name: ScoreKind | None, form: str
-) -> tuple[ScoreKind, tuple[str, ...]]:
+def _kind(facts: Facts, positions: Sequence[int], form: str) -> tuple[ScoreKind, tuple[str, ...]]:
     """Return the kind of scores, and what is to be said about it; raise where nothing shows it."""
     sums, told, what = facts.view.sums(positions), facts.request.kind, facts.text(positions)
-    kind = told or by_name
+    column, prefix = facts.view[positions[0]], facts.prefix_of(positions)
+    kind = told or (None if form == "columns" else column.score_kind)
+    if kind is None and prefix is not None and form != "matrix":
+        kind = prefix.kind
     if kind is None and form == "single":
-        column = facts.view[positions[0]]
-        says_score = column.plain in SCORE | PREDICTIONS | OPPOSITE.keys() or column.prefix
+        says_score = column.plain in SCORE | PREDICTIONS | OPPOSITE.keys() or prefix
         if not (sums.in_unit and sums.fractions and says_score):
             raise unclear_column(facts, positions[0])
         return "probs", (
@@ -208,10 +198,8 @@ Sets: TypeAlias = Mapping[Meaning, Sequence[list[int]]]
 """Columns that hold scores together, by what their names say."""
 
 
-def _by_name(
-    facts: Facts, sets: Sets, order: Sequence[Meaning], what: str
-) -> tuple[Meaning, list[int]] | None:
-    """Return the only columns of the first kind that has some, and the kind.
+def _by_name(facts: Facts, sets: Sets, order: Sequence[Meaning], what: str) -> list[int] | None:
+    """Return the only columns of the first kind that has some.
 
     Raises:
         PredictionFileError: several could be it; or there are logits and probabilities, and they
@@ -234,7 +222,7 @@ def _by_name(
                 fixes.insert(0, _option(facts, kind, found[0]))
                 what = f"{what}, but do not agree"
                 raise facts.which(what, [found[0], *rivals], fixes)
-        return kind, found[0]
+        return found[0]
     return None
 
 
@@ -298,7 +286,7 @@ def named_matrix(facts: Facts) -> Scores | None:
         usual = [i for i in named if view[i].plain in PROBABILITY | LOGIT]
         sets[kind] = [[i] for i in usual or named]
     found = _by_name(facts, sets, facts.request.kinds_by_preference, ARRAYS)
-    return None if found is None else _matrix(facts, found[1][0], kind_of(found[0]))
+    return None if found is None else _matrix(facts, found[0])
 
 
 def _with_prefix(facts: Facts) -> Scores | None:
@@ -307,9 +295,8 @@ def _with_prefix(facts: Facts) -> Scores | None:
     groups: dict[tuple[ScoreKind, str], list[int]] = {}
     for i in facts.free if view.schema.has_names else ():
         cut = view[i].prefix
-        by_name = None if cut is None else kind_of(cut.meaning)
-        if cut is not None and by_name is not None and not view[i].is_prediction:
-            groups.setdefault((by_name, cut.word), []).append(i)
+        if cut is not None and cut.kind is not None and not view[i].is_prediction:
+            groups.setdefault((cut.kind, cut.word), []).append(i)
     sets: dict[Meaning, list[list[int]]] = {"logits": [], "probs": []}
     for (of, _), members in groups.items():
         if len(members) > 1 and any(view.is_kind(i, "number") for i in members):
@@ -320,7 +307,7 @@ def _with_prefix(facts: Facts) -> Scores | None:
         is_second = kind != order[0] and bool(sets[order[0]])
         sets[kind] = simplex if is_second else (len(found) > 1 and simplex) or found
     chosen = _by_name(facts, sets, order, "sets of columns that could be the classes")
-    return None if chosen is None else _columns(facts, chosen[1], kind_of(chosen[0]))
+    return None if chosen is None else _columns(facts, chosen)
 
 
 def _without_derived(facts: Facts, members: list[int]) -> list[int]:
@@ -345,14 +332,14 @@ def _lone_matrix(facts: Facts) -> Scores | None:
             kind = facts.request.kind or view[i].score_kind or by_value
             fixes.append(_option(facts, kind, [i]))
         raise facts.which(ARRAYS, [[i] for i in found], fixes)
-    return _matrix(facts, found[0], None) if found else None
+    return _matrix(facts, found[0]) if found else None
 
 
 def _given_classes(facts: Facts) -> Scores | None:
     """Return the columns called as the classes that the caller listed."""
     expected = facts.request.class_names or ()
     named = [i for i in facts.numbers if facts.view.name(i).strip() in set(expected)]
-    return _columns(facts, named, None) if len(named) == len(expected) > 1 else None
+    return _columns(facts, named) if len(named) == len(expected) > 1 else None
 
 
 def _on_the_simplex(facts: Facts) -> Scores | None:
@@ -368,7 +355,7 @@ def _on_the_simplex(facts: Facts) -> Scores | None:
         if view.schema.has_names and facts.request.kind is None:
             _check_no_rivals(facts, fitting, rest)
         notes = _left_out(facts, fitting, why=" (the other columns sum to 1)")
-        return _columns(facts, fitting, None, notes)
+        return _columns(facts, fitting, notes)
     return None
 
 
@@ -479,22 +466,24 @@ def _named_column(facts: Facts) -> Scores | None:
         return None  # they are one per class: ``output_0``
     what = "columns that could be the score of the positive class"
     found = _by_name(facts, sets, (*kinds, "scores"), what)
-    return None if found is None else _positive(facts, found[1][0])
+    return None if found is None else _positive(facts, found[0])
 
 
 def _says(facts: Facts, position: int) -> Meaning | None:
     """Return what the name of a column of numbers says that it holds, if it is a score."""
     column = facts.view[position]
-    text, prefix = column.plain, None if column.prefix is None else column.prefix.meaning
+    text, prefix = column.plain, column.prefix
     if text in DERIVED or (column.is_id and text != "p"):
         return None
-    if text in PROBABILITY or prefix == "probs":
+    if text in PROBABILITY:
         return "probs"
-    if text in LOGIT or prefix == "logits":
+    if prefix is not None and prefix.kind is not None:
+        return prefix.kind
+    if text in LOGIT:
         return "logits"
     if outcome_of(text) and column.meaning == "probs":
         return "probs"
-    is_loose = text in PREDICTIONS or prefix == "scores"
+    is_loose = text in PREDICTIONS or prefix is not None
     others = {facts.view[i].plain for i in facts.numbers}
     is_score = text in SCORE or (text in OPPOSITE and OPPOSITE[text] not in others)
     return "scores" if is_score or (is_loose and not facts.view.is_whole(position)) else None
@@ -536,7 +525,7 @@ def _alike(facts: Facts) -> Scores | None:
     if facts.request.kind is not None and labelled:
         likely = labelled
     _check_alike(facts, likely)
-    return _columns(facts, likely, None, _left_out(facts, likely))
+    return _columns(facts, likely, _left_out(facts, likely))
 
 
 def _are_numbered(facts: Facts, positions: Sequence[int]) -> bool:
