@@ -88,7 +88,7 @@ class Clusters:
             size = min(step, n_draws - start)
             noise = own * rng.standard_normal((len(c), size), dtype=np.float32)
             noise += (common * rng.standard_normal((self.n, size), dtype=np.float32))[self.code]
-            hits = np.where(noise < limit, w[:, None], np.float32(0.0))
+            hits = (noise < limit) * w[:, None]
             sums = np.add.reduceat(hits, first, axis=0, dtype=np.float64)
             found[:, start : start + size] = expected - sums
         return found
