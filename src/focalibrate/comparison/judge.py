@@ -130,7 +130,8 @@ class Sums:
             if classes is not None:
                 found["classwise_ece"] = float(classes.binned(n_bins).ece().mean())
         else:
-            table, found = self.sketch.table, self.sketch.evaluate(seed=seed, n_draws=19).errors
+            table = self.sketch.table
+            found = dict(self.sketch.evaluate(seed=seed, n_draws=19).errors)
         return Scores(
             nll=nll,
             brier=brier,

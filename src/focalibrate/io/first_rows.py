@@ -75,11 +75,13 @@ def decide(
         n_rounded=0,
         n_dropped=0,
     )
-    pieces = [
-        Piece(index, number, part.name, None if request.drop_missing else n_rows)
-        for index, part in enumerate(parts)
-        for number, n_rows in [*enumerate(data.opened(index).pieces)] or [(None, part.n_rows)]
-    ]
+    pieces = list[Piece]()
+    for index, part in enumerate(parts):
+        cut: list[tuple[int | None, int | None]] = [*enumerate(data.opened(index).pieces)]
+        for number, n_rows in cut or [(None, part.n_rows)]:
+            pieces.append(
+                Piece(index, number, part.name, None if request.drop_missing else n_rows)
+            )
     reading = replace(
         reading,
         like=like,

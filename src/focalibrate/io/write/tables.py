@@ -5,7 +5,7 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
@@ -47,7 +47,7 @@ def write_text(path: Path, rows: Iterator[Any], output: Output) -> None:
         for table in rows:
             columns = []
             for name, column in zip(table.column_names, table.columns, strict=True):
-                cells = map(digit if name in output.new else _cell, _values(column))
+                cells: Iterable[str] = map(digit if name in output.new else _cell, _values(column))
                 if comma and pa.types.is_floating(column.type):
                     cells = (cell.replace(".", ",") for cell in cells)
                 columns.append(cells)
