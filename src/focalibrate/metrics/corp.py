@@ -160,7 +160,7 @@ def corp_of_cells(
 
 
 def rising(hits: Floats, weight: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Return where the blocks of the isotonic regression of ``hits / weight`` begin, and their values.
+    """Return where blocks of the isotonic regression of ``hits / weight`` begin, and their values.
 
     Each pass pools all adjacent violators that there are. Outcomes sorted by a score take about
     ten passes; a few sequences would need one for every value and are left to SciPy, whose
