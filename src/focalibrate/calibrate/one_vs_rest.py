@@ -393,8 +393,7 @@ def _curve(
 ) -> tuple[Floats, Floats, float]:
     """Return the knots of one class's curve and its mean squared error."""
     weights = np.ones(len(index)) if weights is None else weights
-    count = np.bincount(index, weights).astype(np.float64)
-    hits = np.bincount(index, weights * is_label).astype(np.float64)
+    count, hits = (np.bincount(index, w).astype(float) for w in (weights, weights * is_label))
     frequency = hits.sum() / count.sum()
     if frequency > 0:  # a class that never occurs stays at 0
         hits[0] += frequency

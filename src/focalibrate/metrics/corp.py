@@ -11,7 +11,7 @@ from focalibrate._check import check_count
 from focalibrate.metrics.cells import Cells
 from focalibrate.metrics.null import generator
 from focalibrate.metrics.residuals import MAX_CELLS
-from focalibrate.metrics.rows import Event, event_rows, read, read_weights
+from focalibrate.metrics.rows import Event, read_rows_of_event
 
 BAND_POINTS = 101
 MAX_PASSES = 40
@@ -120,9 +120,10 @@ def corp(
         classifiers*.
     """
     check_count(n_draws, name="n_draws", minimum=0)
-    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
-    weights = read_weights(sample_weight, len(rows))
-    cells = Cells.of_distinct(*event_rows(rows, y, event), weights)
+    rows = read_rows_of_event(
+        probs, labels, event=event, sample_weight=sample_weight, binary=np.ndim(probs) == 1
+    )
+    cells = Cells.of_distinct(*rows)
     name = event if isinstance(event, str) else f"class {event}"
     return corp_of_cells(cells, event=name, n_draws=n_draws, seed=seed)
 
@@ -159,7 +160,7 @@ def corp_of_cells(
 
 
 def rising(hits: Floats, weight: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Return where the blocks of the isotonic regression of ``hits / weight`` begin, their values.
+    """Return where blocks of the isotonic regression of ``hits / weight`` begin, and their values.
 
     Each pass pools all adjacent violators that there are. Outcomes sorted by a score take about
     ten passes; a few sequences would need one for every value and are left to SciPy, whose
