@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
 from focalibrate._check import check_choice, check_count, check_logits, check_n_bins
-from focalibrate.calibrate import METHODS, Calibrator
+from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.choice import CrossFit, FitSettings, Fitted, check_alpha, cross_fit
 from focalibrate.calibrate.methods import MODEL
 from focalibrate.calibrate.rows import (
@@ -154,7 +154,7 @@ def compare_methods(
         seed=seed,
     )
     return Comparison(
-        rows=_results(crossed, chosen, scores, changed, paired, is_crossed=bool(folds)),
+        rows=_results(crossed, chosen, scores, changed, paired),
         skipped=crossed.failed,
         left_out=chosen.left_out,
         settings=settings,
@@ -176,8 +176,6 @@ def _results(
     scores: Mapping[str, Scores],
     changed: Mapping[str, int],
     paired: PairedMeans,
-    *,
-    is_crossed: bool,
 ) -> tuple[MethodResult, ...]:
     """Return a row for each method; `paired` has its `MEANS` side by side."""
     place = {name: len(MEANS) * i for i, name in enumerate(scores)}
@@ -189,17 +187,13 @@ def _results(
     return tuple(
         MethodResult(
             method=name,
-            label=METHODS[name].label,
-            complexity=METHODS[name].complexity,
-            calibrator=fitted.whole,
+            fitted=fitted,
             scores={m: Score(v) for m, v in scores[name].calibration.items()}
             | {m: paired.interval(place[name] + i).clipped(m) for i, m in enumerate(MEANS)},
             to_raw=differences(name, MODEL),
             to_temperature=differences(name, "temperature") if "temperature" in place else None,
             n_predictions_changed=changed[name],
             units=scores[name],
-            fold_calibrators=fitted.without_fold if is_crossed else (),
-            notes=fitted.notes,
             why_not=chosen.why_not(name, crossed.sole_member),
         )
         for name, fitted in crossed.fits.items()

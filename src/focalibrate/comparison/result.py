@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
-from focalibrate.calibrate import Calibrator
-from focalibrate.calibrate.choice import FitSettings
-from focalibrate.calibrate.rows import BLOCK_ENTRIES
+from focalibrate.calibrate import METHODS, Calibrator
+from focalibrate.calibrate.choice import FitSettings, Fitted
 from focalibrate.comparison.paired import Score
 from focalibrate.metrics import Cells, Sketch
 from focalibrate.metrics.registry import MetricName
@@ -63,10 +62,8 @@ class MethodResult:
     """One method: its calibrator, fitted on all rows, and its scores on held-out rows."""
 
     method: str
-    label: str
-    complexity: int
-    calibrator: Calibrator
-    """fitted on all validation rows, to deploy"""
+    fitted: Fitted
+    """on all validation rows, and without each fold unless there is a test set"""
     scores: dict[MetricName, Score]
     """log loss, Brier score and error with 95 % intervals; calibration errors without"""
     to_raw: dict[MetricName, Score]
@@ -77,12 +74,28 @@ class MethodResult:
     """by `calibrator`, on the rows evaluated"""
     units: Scores
     """per row, or random group of rows, on held-out rows"""
-    fold_calibrators: tuple[Calibrator, ...] = ()
-    """one per fold, fitted on the other folds; empty where there is a test set"""
-    notes: tuple[str, ...] = ()
-    """what the fit on all validation rows warned of"""
     why_not: str = ""
     """why the method cannot be chosen; empty if it can be"""
+
+    @property
+    def label(self) -> str:
+        """The name that is shown."""
+        return METHODS[self.method].label
+
+    @property
+    def complexity(self) -> int:
+        """Lower is simpler."""
+        return METHODS[self.method].complexity
+
+    @property
+    def calibrator(self) -> Calibrator:
+        """The one fitted on all validation rows, to deploy."""
+        return self.fitted.whole
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the fit on all validation rows warned of."""
+        return self.fitted.notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,15 +161,10 @@ class Comparison:
             logits: all the rows judged, or those that are kept of them, ``[N, K]``.
             index: which of them to return; default: all.
         """
-        row = self.row(method)
         rows = logits[index]
         fold = self.fold_of_row[: len(logits)][index]
-        calibrators = row.fold_calibrators if self.folds else (row.calibrator,)
+        folds = tuple(np.flatnonzero(fold == number) for number in range(self.n_folds))
         probs = np.empty(rows.shape, dtype=np.result_type(rows.dtype, np.float32))
-        step = max(1, BLOCK_ENTRIES // rows.shape[1])
-        for number, calibrator in enumerate(calibrators):
-            held_out = np.flatnonzero(fold == number)
-            for start in range(0, len(held_out), step):  # blocks: little memory for many classes
-                block = held_out[start : start + step]
-                probs[block] = calibrator.probs_of(rows[block])
+        for at, log_probs in self.row(method).fitted.held_out(rows, folds):
+            probs[at] = np.exp(log_probs)
         return probs

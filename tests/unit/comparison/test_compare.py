@@ -62,7 +62,7 @@ def test_no_row_is_judged_by_what_it_was_fitted_on(overconfident):
     found = compare_methods(z, y, methods=["temperature"], **QUICK)
     row = found.row("temperature")
     assert np.array_equal(np.sort(np.concatenate(found.folds)), np.arange(300))
-    for fold, calibrator in zip(found.folds, row.fold_calibrators, strict=True):
+    for fold, calibrator in zip(found.folds, row.fitted.without_fold, strict=True):
         rest = np.setdiff1d(np.arange(300), fold)
         alone = fit_temperature(z[rest], y[rest]).temperature
         assert calibrator.temperature == pytest.approx(alone, rel=1e-6)
