@@ -153,11 +153,6 @@ class MatrixDesign:
         """Number of classes."""
         return int(self.features.shape[1] - 1)
 
-    @property
-    def n_parameters(self) -> int:
-        """Number of parameters."""
-        return self.n_classes * (self.n_classes + 1)
-
     def apply(self, parameters: Floats) -> NDArray[Any]:
         """Return the change of the logits."""
         matrix = parameters.reshape(self.n_classes, -1).astype(self.features.dtype, copy=False)
@@ -201,11 +196,6 @@ class VectorDesign:
     """``d * x + b``: parameters are `d` and `b`, ``[2K]``."""
 
     x: NDArray[Any]
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of parameters."""
-        return int(2 * self.x.shape[1])
 
     def apply(self, parameters: Floats) -> NDArray[Any]:
         """Return the change of the logits."""
@@ -292,25 +282,43 @@ def softmax_regression(
         weights: weights of the rows; None: 1 each. Their sum does not matter.
         start: parameters to begin with, the minimum of similar rows; None: 0.
     """
-    n = len(labels)
+    n, at_label = len(labels), (np.arange(len(labels)), labels)
     share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     share = share.astype(offset.dtype, copy=False)
     close = REGRESSION_TOLERANCE[offset.dtype.itemsize] if start is None else NEAR
     spare = ROUNDING if offset.dtype == np.float32 else 0.0
+    curved = 2.0 * penalty + 1e-12
 
     def point(parameters: Floats) -> _Point:
-        loss, gradient, probs = _loss(design, offset, labels, share, parameters)
-        gradient += 2.0 * penalty * parameters
-        return _Point(loss + float(penalty @ parameters**2), loss, probs, gradient)
+        z = design.apply(parameters)
+        z += offset
+        z -= z.max(axis=1, keepdims=True)
+        true = z[at_label].astype(np.float64)
+        np.exp(z, out=z)
+        total = z.sum(axis=1)
+        z /= total[:, None]
+        loss = float(share @ (np.log(total) - true))
+        residuals = z * share[:, None]
+        residuals[at_label] -= share
+        gradient = design.adjoint(residuals) + 2.0 * penalty * parameters
+        return _Point(loss + float(penalty @ parameters**2), loss, z, gradient)
 
-    x = np.zeros(design.n_parameters) if start is None else start.copy()
+    def curvature(at: _Point) -> Callable[[Floats], Floats]:
+        shared = at.probs * share[:, None]
+
+        def product(v: Floats) -> Floats:
+            u = design.apply(v)
+            u -= np.vecdot(at.probs, u)[:, None]
+            u *= shared
+            return design.adjoint(u) + curved * v
+
+        return product
+
+    x = np.zeros(len(penalty)) if start is None else start.copy()
     at, n_evaluations, n_first = point(x), 1, MAX_CONJUGATE
-    curved = 2.0 * penalty + 1e-12
     solve = design.inverse(at.probs, share, curved)
     for _ in range(MAX_NEWTON):
-        step, n_products = _conjugate_gradients(
-            _product(design, at, share, curved), at.gradient, solve
-        )
+        step, n_products = _conjugate_gradients(curvature(at), at.gradient, solve)
         slope = float(at.gradient @ step)
         is_last = -0.5 * slope <= close
         for halving in range(MAX_HALVINGS):
@@ -328,43 +336,6 @@ def softmax_regression(
         if n_products > STALE * n_first:
             solve = design.inverse(at.probs, share, curved)
     return Minimum(x, at.loss, False, n_evaluations)
-
-
-def _loss(
-    design: Design,
-    offset: NDArray[Any],
-    labels: NDArray[np.intp],
-    share: NDArray[Any],
-    parameters: Floats,
-) -> tuple[float, Floats, NDArray[Any]]:
-    """Return the loss of some rows, its gradient, and their probabilities."""
-    rows = np.arange(len(labels))
-    z = design.apply(parameters)
-    z += offset
-    z -= z.max(axis=1, keepdims=True)
-    true = z[rows, labels].astype(np.float64)
-    np.exp(z, out=z)
-    total = z.sum(axis=1)
-    z /= total[:, None]
-    loss = float(share @ (np.log(total) - true))
-    residuals = z * share[:, None]
-    residuals[rows, labels] -= share
-    return loss, design.adjoint(residuals), z
-
-
-def _product(
-    design: Design, at: _Point, share: NDArray[Any], curved: Floats
-) -> Callable[[Floats], Floats]:
-    """Return the product of the second derivatives with a vector."""
-    probs, shared = at.probs, at.probs * share[:, None]
-
-    def product(v: Floats) -> Floats:
-        u = design.apply(v)
-        u -= np.vecdot(probs, u)[:, None]
-        u *= shared
-        return design.adjoint(u) + curved * v
-
-    return product
 
 
 def _conjugate_gradients(
