@@ -62,33 +62,27 @@ class Candidates:
         """All methods to fit, the average last."""
         return (*dict.fromkeys((*self.ladder, *self.members)), AVERAGE)
 
-    def within(self, rows: Rows, n_fits: int) -> "Candidates":
-        """Return those that this many fits to `rows` would not take too long for."""
 
-        def kept(names: Sequence[str]) -> tuple[str, ...]:
-            return tuple(n for n in names if not METHODS[n].is_too_slow(rows, n_fits))
-
-        return Candidates(kept(self.ladder), kept(self.members))
-
-
-def candidates_for(
-    n_classes: int, trained_gamma: float | None = None, *, options: bool = False
-) -> Candidates:
-    """Return the candidates for such data.
+def candidates_for(rows: Rows, trained_gamma: float | None, *, n_fits: int) -> Candidates:
+    """Return the candidates for `rows`, without those that take too long to fit so often.
 
     With a training exponent `trained_gamma`, posterior recovery stands after the model. Options,
     which are not the same in every row, are treated alike.
     """
-    own = OPTIONS if options else TWO_CLASSES if n_classes == 2 else MANY_CLASSES
-    model, *rest = own
+    k = rows.n_classes
+    model, *rest = OPTIONS if rows.options else TWO_CLASSES if k == 2 else MANY_CLASSES
     ladder = (model, *(("posterior_recovery",) if trained_gamma else ()), *rest)
-    if options:
-        return Candidates(ladder, ladder)
     others: tuple[str, ...] = ("isotonic",)
-    if n_classes == 2:
+    if rows.options:
+        others = ()
+    elif k == 2:
         others = ("spline", "isotonic")
-    elif n_classes <= MAX_DIRICHLET_CLASSES:
+    elif k <= MAX_DIRICHLET_CLASSES:
         others = ("isotonic", "dirichlet")
+    ladder, others = (
+        tuple(name for name in names if not METHODS[name].is_too_slow(rows, n_fits))
+        for names in (ladder, others)
+    )
     return Candidates(ladder, (*ladder, *others))
 
 
@@ -149,9 +143,9 @@ class Fitted:
     def held_out_losses(self, rows: Rows, folds: Folds) -> Floats:
         """Return the log loss of each row without its fold ``[N]``."""
         found = np.empty(rows.n_rows)
-        for fold, calibrator in zip(folds, self.without_fold, strict=True):
-            found[fold] = rows.take(fold).losses(calibrator)
-        return found
+        for index, log_probs in self.held_out(rows.logits, folds):
+            found[index] = -log_probs[np.arange(len(index)), rows.labels[index]]
+        return np.minimum(found, LARGEST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,14 +159,6 @@ class CrossFit:
     """methods that could not be fitted, and why"""
     sole_member: str | None = None
     """the only method of the average; None where there are several, or no average"""
-
-    def choose_from(self, ladder: Sequence[str]) -> tuple[str, ...]:
-        """Return the candidates that were fitted: single methods, then the average.
-
-        An average of one member is that member.
-        """
-        last = self.sole_member or AVERAGE
-        return tuple(n for n in dict.fromkeys((*ladder, last)) if n in self.fits)
 
 
 def cross_fit(
@@ -391,7 +377,9 @@ def fit_auto(
         check_gamma(trained_gamma, name="trained_gamma")
     check_alpha(trained_alpha, trained_gamma, n_classes=rows.n_classes)
     found, crossed = _crossed(rows, trained_gamma, trained_alpha, simple=simple, seed=seed)
-    names = crossed.choose_from(found.ladder)
+    # An average of one member is that member.
+    every = dict.fromkeys((*found.ladder, crossed.sole_member or AVERAGE))
+    names = [name for name in every if name in crossed.fits]
     losses = np.stack([crossed.losses[name] for name in names], axis=1)
     picked = pick(losses, weights=rows.weights, size=rows.size, model=names.index(MODEL))
     means = np.average(losses, axis=0, weights=rows.weights).tolist()
@@ -427,9 +415,7 @@ def _crossed(
     seed: int | np.random.Generator,
 ) -> tuple[Candidates, CrossFit]:
     n_folds = fold_count(rows)
-    found = candidates_for(rows.n_classes, trained_gamma, options=rows.options).within(
-        rows, 1 + n_folds
-    )
+    found = candidates_for(rows, trained_gamma, n_fits=1 + n_folds)
     crossed = cross_fit(
         rows,
         found.ladder if simple else found.names,

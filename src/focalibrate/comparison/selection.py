@@ -58,9 +58,7 @@ def selected(
         n_fits: how often each is fitted.
         also: a method that is compared in any case.
     """
-    automatic = candidates_for(rows.n_classes, trained_gamma, options=rows.options).within(
-        rows, n_fits
-    )
+    automatic = candidates_for(rows, trained_gamma, n_fits=n_fits)
     own = (*automatic.ladder, AVERAGE)
     asked = [m for name in methods or () for m in (own if name == AUTO else (name,))]
     asked += [] if also is None else [also]

@@ -92,7 +92,8 @@ def test_means_of_groups_are_observations_and_whole_weights_are_copies():
     ],
 )  # fmt: skip
 def test_the_candidates(n_classes, gamma, ladder, others):
-    found = candidates_for(n_classes, gamma)
+    rows = read_scores(np.zeros((5, n_classes)), np.zeros(5, dtype=int))
+    found = candidates_for(rows, gamma, n_fits=6)
     assert found.ladder == tuple(ladder.split())
     assert found.members == (*found.ladder, *others.split())
     assert found.names == (*found.members, "average")
@@ -100,7 +101,7 @@ def test_the_candidates(n_classes, gamma, ladder, others):
 
 def test_large_data_and_many_classes_leave_out_what_takes_too_long():
     rows = read_scores(np.zeros((4000, 1000), dtype=np.float32), np.zeros(4000, dtype=int))
-    found = candidates_for(1000).within(rows, 4)
+    found = candidates_for(rows, None, n_fits=4)
     assert found.ladder == ("identity", "temperature")
     assert found.members == ("identity", "temperature", "isotonic")
 
