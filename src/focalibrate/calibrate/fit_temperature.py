@@ -90,8 +90,8 @@ def fit_temperature(
         `TemperatureScaling`, or `FocalTemperatureScaling` for ``criterion="focal"``.
 
     Numerics:
-        Continuous: Newton with derivatives up to the fourth on cache-sized blocks, in float64
-        (float32 for large single-precision logits); within 1e-6 of the optimum, relative. The
+        Continuous: Newton's method, the rows in cache-sized blocks, in float64 (float32 for
+        large single-precision logits); within 1e-6 of the optimum, relative. The
         search starts within a factor 1000 of the median gap between a row's top two logits and
         moves on while the sign of the slope says so; finite masks (-1e9) do not move it. If
         every row is right, or no temperature beats the uniform distribution, the loss has no
