@@ -1,6 +1,7 @@
 """Calibration methods side by side, evaluated on rows that none was fitted on."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -127,7 +128,6 @@ def compare_methods(
     if judged is not None:
         sums = judged({name: fitted.whole for name, fitted in crossed.fits.items()})
         scores = {name: one.scores(n_bins, by_row=False, seed=seed) for name, one in sums.items()}
-        changed = {name: one.n_changed for name, one in sums.items()}
         first, codes = sums[MODEL], None
         # Relative to their mean: whole numbers would be read as copies of one row, and the
         # standard errors of means of units would be too small by the root of the rows in a unit.
@@ -137,14 +137,12 @@ def compare_methods(
         rows = val if test is None else test
         codes = codes if test is None else _codes(test_cluster, test_weight)
 
-        def scored(fitted: Fitted) -> tuple[Scores, int]:
+        def scored(fitted: Fitted) -> Scores:
             parts = fitted.held_out(rows.logits, folds)
             found = score_rows(parts, rows.labels, n_bins=n_bins, weights=rows.weights)
-            return found, _n_changed(fitted, rows)
+            return replace(found, n_changed=_n_changed(fitted, rows))
 
-        both = dict(zip(crossed.fits, in_threads(scored, crossed.fits.values()), strict=True))
-        scores = {name: one for name, (one, _) in both.items()}
-        changed = {name: n for name, (_, n) in both.items()}
+        scores = dict(zip(crossed.fits, in_threads(scored, crossed.fits.values()), strict=True))
         weights, n_judged = rows.weights, rows.n_rows
     paired = PairedMeans.of(
         np.concatenate([one.means() for one in scores.values()], axis=1),
@@ -154,7 +152,7 @@ def compare_methods(
         seed=seed,
     )
     return Comparison(
-        rows=_results(crossed, chosen, scores, changed, paired),
+        rows=_results(crossed, chosen, scores, paired),
         skipped=crossed.failed,
         left_out=chosen.left_out,
         settings=settings,
@@ -174,7 +172,6 @@ def _results(
     crossed: CrossFit,
     chosen: Selection,
     scores: Mapping[str, Scores],
-    changed: Mapping[str, int],
     paired: PairedMeans,
 ) -> tuple[MethodResult, ...]:
     """Return a row for each method; `paired` has its `MEANS` side by side."""
@@ -192,9 +189,9 @@ def _results(
             | {m: paired.interval(place[name] + i).clipped(m) for i, m in enumerate(MEANS)},
             to_raw=differences(name, MODEL),
             to_temperature=differences(name, "temperature") if "temperature" in place else None,
-            n_predictions_changed=changed[name],
+            n_predictions_changed=scores[name].n_changed,
             units=scores[name],
-            why_not=chosen.why_not(name, crossed.sole_member),
+            why_not="" if name == crossed.sole_member else chosen.why_not.get(name, ""),
         )
         for name, fitted in crossed.fits.items()
     )

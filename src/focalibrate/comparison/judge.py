@@ -143,6 +143,7 @@ class Sums:
             table=table,
             sketch=self.sketch,
             are_rows=by_row,
+            n_changed=self.n_changed,
         )
 
 

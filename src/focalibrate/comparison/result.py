@@ -44,6 +44,8 @@ class Scores:
     """of all rows"""
     are_rows: bool = True
     """whether every unit is one row"""
+    n_changed: int = 0
+    """rows whose predicted class the calibrator to deploy changes"""
 
     @property
     def positive(self) -> tuple[Floats, NDArray[np.bool_]]:

@@ -1,6 +1,6 @@
 """Which methods are compared, and which of them can be chosen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from focalibrate._check import check_choice
@@ -22,22 +22,12 @@ class Selection:
     """all that are fitted, the average last"""
     members: tuple[str, ...]
     """those that are averaged"""
-    can_be_chosen: tuple[str, ...]
     asked: tuple[str, ...]
     """those that the caller named"""
     left_out: LeftOut
     """default methods that would take too long, and why"""
-
-    def why_not(self, name: str, sole_member: str | None) -> str:
-        """Return why a method cannot be chosen; empty if it can be.
-
-        Args:
-            name: the method.
-            sole_member: the only method with a weight in the average, if that is so.
-        """
-        if name in self.can_be_chosen or name == sole_member:
-            return ""
-        return MEMBER if name in self.members else SHOWN
+    why_not: Mapping[str, str]
+    """methods that cannot be chosen, and why; the only member of the average can be"""
 
 
 def selected(
@@ -71,12 +61,17 @@ def selected(
     has_average = AVERAGE in (*names, *asked)
     members = automatic.members if has_average else ()
     every = dict.fromkeys([*names, *members, *asked])
+    can_be_chosen = own if methods is None else (MODEL, *asked)
     return Selection(
         names=tuple(sorted(every, key=lambda name: name == AVERAGE)),
         members=members,
-        can_be_chosen=own if methods is None else (MODEL, *asked),
         asked=tuple(name for name in (*(methods or ()), also) if name and name != AUTO),
         left_out=tuple((name, why) for name, why in left_out if name not in every),
+        why_not={
+            name: MEMBER if name in members else SHOWN
+            for name in every
+            if name not in can_be_chosen
+        },
     )
 
 
