@@ -114,7 +114,8 @@ def check_edges(edges: Any) -> None:
 
 
 PROBS_ATOL = 1e-5
-"""How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6)."""
+"""How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6). From 7,000
+classes on, the rounding of a sum in float32, which grows with the root of their number."""
 HALF_PROBS_ATOL = 1e-2
 """The same for float16 and bfloat16, which have about 3 digits."""
 MAX_ROUNDING = 0.05
@@ -128,7 +129,7 @@ def is_floating(x: Array) -> bool:
 
 def _atol(x: Array) -> float:
     bits = 16 if "bfloat16" in str(x.dtype) else namespace(x).finfo(x.dtype).bits
-    return HALF_PROBS_ATOL if bits < 32 else PROBS_ATOL
+    return HALF_PROBS_ATOL if bits < 32 else max(PROBS_ATOL, 2.0**-23 * math.sqrt(x.shape[-1]))
 
 
 def first_row(bad: Array) -> int:
@@ -402,8 +403,18 @@ def check_class_weight(weight: Array, *, n_classes: int, name: str = "weight") -
         found = tuple(weight.shape) if is_array_api_obj(weight) else type(weight).__name__
         rule = f"be an array with one entry per class, shape ({n_classes},)"
         raise wrong(name, rule, f"got {found}")
-    if is_concrete(weight) and not bool(namespace(weight).all(weight >= 0)):
-        raise wrong(name, "hold numbers >= 0", f"got {weight}")
+    check_factor(weight, name=name)
+
+
+def check_factor(value: Array, *, name: str, most: float = math.inf) -> None:
+    """Raise `ValueError` unless the numbers of an array are finite and from 0 to `most`."""
+    xp = namespace(value)
+    if not is_concrete(value) or bool(xp.all((value >= 0) & (value <= most) & (value < xp.inf))):
+        return
+    rule = "be in [0, 1]" if most == 1.0 else "hold finite numbers >= 0"
+    hint = "None means no weights." if name == "alpha" else ""
+    low, high = float(xp.min(value)), float(xp.max(value))
+    raise wrong(name, rule, f"found {low:.3g} to {high:.3g}", hint)
 
 
 def check_targets(logits: Array, labels: Array, *, name: str = "labels") -> bool:
