@@ -14,6 +14,7 @@ from focalibrate.losses.adafocal import AdaFocal, SignedSteps
 from focalibrate.losses.focal import focal_loss
 from focalibrate.losses.policy import ByEpoch, BySample, GammaPolicy, gamma_policy
 from focalibrate.metrics import Cells
+from focalibrate.nn._counted import counted_rows
 from focalibrate.nn._fused import focal_rows
 from focalibrate.nn._rows import (
     LossRows,
@@ -24,7 +25,6 @@ from focalibrate.nn._rows import (
     explained,
     is_empty,
 )
-from focalibrate.nn._terms import batch_terms, read_batch_rows
 
 
 @final
@@ -126,10 +126,10 @@ class FocalLoss(RowLoss):
             labels: class indices; those of `ignore_index` do not count.
         """
         if isinstance(self.gamma, AdaFocal):
-            rows, _ = read_batch_rows(logits, labels, None, ignore_index=self.ignore_index)
-            terms = batch_terms(rows, None, wants_probs=False)
-            if terms is None:
+            rows = counted_rows(logits, labels, ignore_index=self.ignore_index)
+            if len(rows.labels) == 0:
                 raise ValueError("`labels` must not be empty, but all are ignored.")
+            terms = rows.terms()
             self._adopt(self.gamma.updated(terms.confidence, terms.correct))
 
     def update_from(self, cells: Cells) -> None:
