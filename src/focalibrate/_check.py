@@ -114,13 +114,20 @@ def check_edges(edges: Any) -> None:
 
 
 PROBS_ATOL = 1e-5
-"""How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6). From 7,000
-classes on, the rounding of a sum in float32, which grows with the root of their number."""
+"""How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6). From 1,400
+classes on, the rounding of a sum in float32 that adds them one by one."""
 HALF_PROBS_ATOL = 1e-2
 """The same for float16 and bfloat16, which have about 3 digits."""
 MAX_ROUNDING = 0.05
 """Rows whose sum is off by more than this cannot be rounded probabilities."""
 MAX_DIGITS = 7
+ROUNDINGS = (
+    *((10, digits, least) for least in (-1, -30) for digits in range(1, MAX_DIGITS + 1)),
+    (2, 11, -14),
+    (2, 8, -126),
+)
+"""Base, digits and smallest exponent of the first digit: decimals of numbers below 1, significant
+digits, float16 and bfloat16."""
 
 
 def is_floating(x: Array) -> bool:
@@ -129,7 +136,7 @@ def is_floating(x: Array) -> bool:
 
 def _atol(x: Array) -> float:
     bits = 16 if "bfloat16" in str(x.dtype) else namespace(x).finfo(x.dtype).bits
-    return HALF_PROBS_ATOL if bits < 32 else max(PROBS_ATOL, 2.0**-23 * math.sqrt(x.shape[-1]))
+    return HALF_PROBS_ATOL if bits < 32 else max(PROBS_ATOL, 2.0**-27 * x.shape[-1])
 
 
 def first_row(bad: Array) -> int:
@@ -279,30 +286,24 @@ def rounding_explains(rows: NDArray[Any], gaps: NDArray[Any]) -> NDArray[np.bool
     """
     precision = float(np.finfo(rows.dtype).eps)
     explained = np.zeros(len(rows), bool)
-    for is_significant in (False, True):
-        for digits in range(1, MAX_DIGITS + 1):
-            left = np.flatnonzero(~explained & (gaps < MAX_ROUNDING))
-            values = np.asarray(rows[left], np.float64)
-            units = _significant(values, digits) if is_significant else 10.0**-digits
-            steps = values / units
-            is_rounded = (np.abs(steps - np.rint(steps)) <= 1e-6 + precision * steps).all(axis=1)
-            most = np.broadcast_to(units, values.shape).sum(axis=1) / 2 + precision
-            explained[left] = is_rounded & (gaps[left] <= most)
-    left = np.flatnonzero(~explained & (gaps < MAX_ROUNDING))
-    values = np.asarray(rows[left], np.float32)
-    halves = values.astype(np.float16).astype(np.float32)
-    bfloats = ((values.view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
-    for stored, unit in ((halves, 2.0**-11), (bfloats, 2.0**-8)):
-        is_stored = (np.abs(values - stored) <= 1e-6 * values).all(axis=1)
-        most = 1.05 * unit + values.shape[1] * 2.0**-25  # half a unit of the smallest float16
-        explained[left] |= is_stored & (gaps[left] <= most)
+    for kind in ROUNDINGS:
+        left = np.flatnonzero(~explained & (gaps < MAX_ROUNDING))
+        values = np.asarray(rows[left], np.float64)
+        units = _last_digit(values, *kind)
+        off = np.abs(values - np.rint(values / units) * units)
+        slack = 1e-6 if kind[0] == 10 else 1e-3  # bits are often written with 7 decimals
+        is_rounded = (off <= slack * units + precision * values).all(axis=1)
+        explained[left] = is_rounded & (gaps[left] <= 0.525 * units.sum(axis=1) + precision)
     return explained
 
 
-def _significant(values: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
-    """Return the unit of the last of so many significant digits of each number, tiny for 0."""
-    leading = np.floor(np.log10(np.maximum(values, 1e-30)))
-    return np.asarray(10.0 ** (leading - digits + 1), np.float64)
+def _last_digit(
+    values: NDArray[np.float64], base: int, digits: int, least: float
+) -> NDArray[np.float64]:
+    """Return the unit of the last of so many digits of each number."""
+    with np.errstate(divide="ignore"):
+        leading = np.floor((np.log10 if base == 10 else np.log2)(values))
+    return np.asarray(float(base) ** (np.maximum(leading, least) - digits + 1.0), np.float64)
 
 
 def check_log_probs(log_probs: Array, *, name: str = "log_probs") -> None:

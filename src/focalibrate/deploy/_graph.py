@@ -20,6 +20,17 @@ def _entrywise(op: str, compute: _Numpy) -> Callable[..., Traced]:
     return lambda graph, *inputs: graph.apply(op, compute, *inputs)
 
 
+def _filled(value: int) -> Callable[..., Traced]:
+    return lambda graph, x: graph.full_like(x, value)
+
+
+def _over_axis(op: str, compute: _Numpy) -> Callable[..., Traced]:
+    def reduce(graph: "Graph", x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
+        return graph._reduce(op, x, compute, axis, keepdims)
+
+    return reduce
+
+
 @final
 class Graph:
     """Nodes and constants under one prefix, and the array namespace that appends to them.
@@ -122,13 +133,7 @@ class Graph:
         """Return an array of the shape of `x`: one number that is not spread out until needed."""
         return self._folded(np.asarray(value, dtype=x.dtype), x.shape)
 
-    def zeros_like(self, x: Traced) -> Traced:
-        """Return zeros."""
-        return self.full_like(x, 0)
-
-    def ones_like(self, x: Traced) -> Traced:
-        """Return ones."""
-        return self.full_like(x, 1)
+    zeros_like, ones_like = _filled(0), _filled(1)
 
     def astype(self, x: Traced, dtype: Any, **_: Any) -> Traced:
         """Return `x` in another dtype."""
@@ -203,17 +208,9 @@ class Graph:
             name = self.node(op, x.full, axes=[axis], keepdims=int(keepdims))
         return Traced(self, name, x.dtype, shape)
 
-    def sum(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
-        """Return the sum."""
-        return self._reduce("ReduceSum", x, np.sum, axis, keepdims)
-
-    def max(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
-        """Return the largest entry."""
-        return self._reduce("ReduceMax", x, np.max, axis, keepdims)
-
-    def min(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
-        """Return the smallest entry."""
-        return self._reduce("ReduceMin", x, np.min, axis, keepdims)
+    sum = _over_axis("ReduceSum", np.sum)
+    max = _over_axis("ReduceMax", np.max)
+    min = _over_axis("ReduceMin", np.min)
 
     def argmax(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
         """Return the index of the first largest entry."""
