@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from focalibrate._array import is_concrete
+from focalibrate._array import is_concrete, working_dtype
 from focalibrate._check import (
     check_choice,
     check_class_axis,
@@ -42,11 +42,6 @@ class LossRows(NamedTuple):
     def n_classes(self) -> int:
         """Number of classes K."""
         return self.given.shape[min(1, self.given.ndim - 1)]
-
-    @property
-    def working_dtype(self) -> torch.dtype:
-        """Dtype to compute in."""
-        return working_dtype(self.given)
 
     @property
     def is_soft(self) -> bool:
@@ -110,11 +105,6 @@ def is_autocast(x: Tensor) -> bool:
     """Return whether `x` lives on a device where autocast is on."""
     kind = x.device.type
     return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-
-
-def working_dtype(x: Tensor) -> torch.dtype:
-    """Return the dtype to compute in: float32 for half precision."""
-    return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
 
 
 def _class_last(x: Tensor) -> Tensor:

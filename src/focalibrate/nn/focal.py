@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from focalibrate._array import working_dtype
 from focalibrate._check import check_class_weight, check_unit_interval
 from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.losses.adafocal import AdaFocal, SignedSteps
@@ -182,7 +183,7 @@ class FocalLoss(RowLoss):
     def _class_weight(self, rows: LossRows) -> Tensor | None:
         if self.weight is not None and len(self.weight) != rows.n_classes:
             check_class_weight(self.weight, n_classes=rows.n_classes, name=self._weight_name)
-        return None if self.weight is None else self.weight.to(rows.working_dtype)
+        return None if self.weight is None else self.weight.to(working_dtype(rows.given))
 
     def _row_weight(self, rows: LossRows) -> Tensor | None:
         weight = None if rows.is_soft else self._class_weight(rows)

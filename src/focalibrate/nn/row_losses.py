@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from focalibrate._array import is_concrete
+from focalibrate._array import is_concrete, working_dtype
 from focalibrate._check import (
     check_choice,
     check_factor,
@@ -28,7 +28,6 @@ from focalibrate.nn._rows import (
     Reduction,
     RowLoss,
     is_autocast,
-    working_dtype,
 )
 from focalibrate.theory import LossForm, loss_form, recover_posterior
 from focalibrate.theory.loss_forms import NOT_RECOVERABLE
