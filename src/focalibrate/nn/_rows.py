@@ -175,30 +175,6 @@ def class_weight(weight: Any, alpha: Any = None) -> Tensor | None:
     return found
 
 
-def reduce_rows(
-    loss: Tensor, rows: LossRows, *, reduction: Reduction, row_weight: Tensor | None = None
-) -> Tensor:
-    r"""Return the sum, the mean or the losses themselves of the rows that count.
-
-    The mean is :math:`\sum_i \ell_i / \sum_i w_i` over the rows that count, as in
-    `torch.nn.CrossEntropyLoss`; nan if there are none. `loss` is weighted already.
-    """
-    if rows.ignored is not None:
-        loss = loss.masked_fill(rows.ignored, 0.0)
-    if reduction == "none":
-        answer = loss.reshape(rows.shape)
-    elif reduction == "sum":
-        answer = loss.sum()
-    elif rows.ignored is None and row_weight is None:
-        answer = loss.mean()
-    else:
-        share = torch.ones_like(loss) if row_weight is None else row_weight
-        if rows.ignored is not None:
-            share = share.masked_fill(rows.ignored, 0.0)
-        answer = loss.sum() / share.sum()
-    return explained(answer, rows).to(rows.dtype)
-
-
 def is_empty(logits: Tensor, labels: Tensor) -> bool:
     """Return whether there are no examples, but at least one class."""
     if not (isinstance(logits, Tensor) and isinstance(labels, Tensor)) or logits.ndim < 2:
@@ -259,7 +235,20 @@ class RowLoss(nn.Module):
         if sample_weight is not None:
             own = row_weights(sample_weight, rows).to(loss)
             loss, weight = loss * own, own if weight is None else own * weight
-        return reduce_rows(loss, rows, reduction=self.reduction, row_weight=weight)
+        if rows.ignored is not None:
+            loss = loss.masked_fill(rows.ignored, 0.0)
+        if self.reduction == "none":
+            answer = loss.reshape(rows.shape)
+        elif self.reduction == "sum":
+            answer = loss.sum()
+        elif rows.ignored is None and weight is None:
+            answer = loss.mean()
+        else:  # as in `torch.nn.CrossEntropyLoss`: nan if there are none
+            share = torch.ones_like(loss) if weight is None else weight
+            if rows.ignored is not None:
+                share = share.masked_fill(rows.ignored, 0.0)
+            answer = loss.sum() / share.sum()
+        return explained(answer, rows).to(rows.dtype)
 
     def _row_weight(self, rows: LossRows) -> Tensor | None:
         """Return the weight of each row's class, which is in its loss already."""

@@ -344,11 +344,11 @@ class CalibrationMonitor:
         logits, labels = self.rows()
         if len(labels) == 0:
             raise ValueError("`max_rows` must be at least 1 for `fit`, got 0.")
-        weights = self._rows.rows.weights if self._rows is not None else np.empty(0)
+        assert self._rows is not None  # noqa: S101  (kept beside the sketch)
+        weights = self._rows.rows.weights
         if (weights != 1.0).any():
             options = {"sample_weight": weights} | options
-        found = fit(logits, labels, method=method, **options)
-        return found if isinstance(found, Calibrator) else found[0]
+        return fit(logits, labels, method=method, **options)
 
     def __add__(self, other: Self) -> "CalibrationMonitor":
         merged = self._like()
