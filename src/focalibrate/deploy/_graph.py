@@ -24,11 +24,18 @@ def _filled(value: int) -> Callable[..., Traced]:
     return lambda graph, x: graph.full_like(x, value)
 
 
-def _over_axis(op: str, compute: _Numpy) -> Callable[..., Traced]:
-    def reduce(graph: "Graph", x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
-        return graph._reduce(op, x, compute, axis, keepdims)
+def _over_axis(op: str) -> Callable[..., Traced]:
+    def reduced(graph: "Graph", x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
+        axis %= x.ndim
+        kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+        shape = kept if keepdims else kept[:axis] + kept[axis + 1 :]
+        if op == "ReduceSum" or graph.opset >= 18:  # axes became an input at different versions
+            name = graph.node(op, x.full, graph.constant([axis]), keepdims=int(keepdims))
+        else:
+            name = graph.node(op, x.full, axes=[axis], keepdims=int(keepdims))
+        return Traced(graph, name, x.dtype, shape)
 
-    return reduce
+    return reduced
 
 
 @final
@@ -118,8 +125,6 @@ class Graph:
 
     def asarray(self, value: Any, *, dtype: Any = None, device: Any = None) -> Traced:
         """Return a constant."""
-        if isinstance(value, Traced):
-            return value if dtype is None else self.astype(value, dtype)
         return self._folded(np.asarray(value, dtype=dtype or None))
 
     def arange(self, n: Length, *, device: Any = None) -> Traced:
@@ -171,8 +176,6 @@ class Graph:
 
     def log1p(self, x: Traced) -> Traced:
         """Return log(1 + x), which ONNX lacks, to full accuracy (Kahan's quotient)."""
-        if x.value is not None:
-            return self.apply("", np.log1p, x)
         total = x + 1.0
         step = total - 1.0
         is_lost = step == 0.0
@@ -196,21 +199,9 @@ class Graph:
 
     # Over an axis
 
-    def _reduce(self, op: str, x: Traced, compute: _Numpy, axis: int, keepdims: Any) -> Traced:
-        axis %= x.ndim
-        kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-        shape = kept if keepdims else kept[:axis] + kept[axis + 1 :]
-        if x.value is not None and x.value.shape == x.shape:
-            return self._folded(compute(x.value, axis=axis, keepdims=keepdims))
-        if op == "ReduceSum" or self.opset >= 18:  # axes became an input at different versions
-            name = self.node(op, x.full, self.constant([axis]), keepdims=int(keepdims))
-        else:
-            name = self.node(op, x.full, axes=[axis], keepdims=int(keepdims))
-        return Traced(self, name, x.dtype, shape)
-
-    sum = _over_axis("ReduceSum", np.sum)
-    max = _over_axis("ReduceMax", np.max)
-    min = _over_axis("ReduceMin", np.min)
+    sum = _over_axis("ReduceSum")
+    max = _over_axis("ReduceMax")
+    min = _over_axis("ReduceMin")
 
     def argmax(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
         """Return the index of the first largest entry."""
