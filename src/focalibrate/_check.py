@@ -114,8 +114,8 @@ def check_edges(edges: Any) -> None:
 
 
 PROBS_ATOL = 1e-5
-"""How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6). From 1,400
-classes on, the rounding of a sum in float32 that adds them one by one."""
+"""How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6). From
+1,400 classes on, the rounding of a sum in float32 that adds them one by one."""
 HALF_PROBS_ATOL = 1e-2
 """The same for float16 and bfloat16, which have about 3 digits."""
 MAX_ROUNDING = 0.05

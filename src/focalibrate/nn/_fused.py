@@ -121,4 +121,3 @@ def _power_and_slope(
     power = torch.where(is_negative, 1.0 + p, rest).pow(size)
     opposite = -_r(p, 1.0 + p, log_p)
     return power, size * torch.where(is_negative, opposite, _r(p, rest, log_p))
-

@@ -281,7 +281,7 @@ class SigmoidFocalLoss(nn.Module):
         self.soft_labels: SoftLabels = soft_labels
         self.reduction: Reduction = reduction
         for name, value in (("alpha", alpha), ("pos_weight", pos_weight), ("weight", weight)):
-            found = value
+            found: Tensor | None = None
             if value is not None:
                 dtype = None if isinstance(value, Tensor) else torch.float64
                 found = torch.as_tensor(value, dtype=dtype)
