@@ -9,8 +9,7 @@ from torch import Tensor
 
 from focalibrate._array import Floats
 from focalibrate._check import check_labels, check_logits
-from focalibrate.metrics.cells import ClassCells
-from focalibrate.metrics.rows import RowTerms, row_terms
+from focalibrate.metrics.sketch import RowTerms, row_terms
 from focalibrate.nn._rows import as_rows, row_weights
 
 LARGE = 4096
@@ -29,11 +28,19 @@ class CountedRows(NamedTuple):
     is_large: bool
     """whether they are the pixels of a large image"""
 
-    def terms(self, classes: ClassCells | None = None) -> RowTerms:
+    def terms(self, *, classwise: bool = False, n_bins: int = 15) -> RowTerms:
         """Return what a sketch sums of each row, computed in float64 but for large images."""
         z = self.logits if self.is_large else self.logits.astype(np.float64)
         check_logits(z)
-        return row_terms(z, self.labels, given="logits", weights=self.weights, classes=classes)
+        return row_terms(
+            z,
+            self.labels,
+            given="logits",
+            weights=self.weights,
+            copies=None,
+            n_bins=n_bins,
+            classwise=classwise,
+        )
 
 
 def counted_rows(

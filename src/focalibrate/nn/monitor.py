@@ -18,9 +18,8 @@ from focalibrate.engines import versions
 from focalibrate.io import SketchFile, check_time, parse_sketch, sketch_bytes, write_sketch
 from focalibrate.metrics import METRICS, Cells, Sketch
 from focalibrate.metrics.binning import equal_width_edges, equal_width_index
-from focalibrate.metrics.cells import ClassCells, added
 from focalibrate.metrics.scores import ConfidentFraction
-from focalibrate.metrics.sketch import MAX_CLASSWISE, class_index, confident_of
+from focalibrate.metrics.sketch import confident_of
 from focalibrate.nn._counted import LARGE, counted_rows
 from focalibrate.nn._inputs import outputs_of
 from focalibrate.nn._sample import KeptRows, RowSample
@@ -165,18 +164,8 @@ class CalibrationMonitor:
             if self.per_image:
                 self._images += [Cells.empty(bins=self.n_bins)] * n_images
             return
-        classes = None
-        if self.classwise and k <= MAX_CLASSWISE:
-            classes = ClassCells(k, class_index(k, self.n_bins), weights=rows.weights)
-        terms = rows.terms(classes)
-        sketch = Sketch.of_terms(
-            terms,
-            n_classes=k,
-            classes=None if classes is None else classes.result(),
-            weights=rows.weights,
-            copies=None,
-            n_bins=self.n_bins,
-        )
+        terms = rows.terms(classwise=self.classwise, n_bins=self.n_bins)
+        sketch = Sketch.of_terms(terms, n_bins=self.n_bins)
         self._sketch = sketch if self._sketch is None else self._sketch + sketch
         cell = equal_width_index(terms.confidence, self.n_bins)
         event = cell, terms.confidence, terms.correct, edges, rows.weights
@@ -421,7 +410,6 @@ class CalibrationMonitor:
 
 
 def _weighted(cells: Cells) -> Any:
-    """Return the sums of an image with those of weights, and whether these count rows."""
-    none = np.zeros((8, cells.n_bins))
+    """Return the sums of an image, and whether its weights count rows."""
     whole = np.full((1, cells.n_bins), float(cells.is_counted))
-    return np.concatenate([added(cells.sums, none), whole])
+    return np.concatenate([cells.sums, whole])
