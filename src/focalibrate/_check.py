@@ -114,12 +114,20 @@ def check_edges(edges: Any) -> None:
 
 
 PROBS_ATOL = 1e-5
-"""How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6)."""
+"""How far a row of probabilities may be from summing to 1 (float32 softmax: about 1e-6). From
+1,400 classes on, the rounding of a sum in float32 that adds them one by one."""
 HALF_PROBS_ATOL = 1e-2
 """The same for float16 and bfloat16, which have about 3 digits."""
 MAX_ROUNDING = 0.05
 """Rows whose sum is off by more than this cannot be rounded probabilities."""
 MAX_DIGITS = 7
+ROUNDINGS = (
+    *((10, digits, least) for least in (-1, -30) for digits in range(1, MAX_DIGITS + 1)),
+    (2, 11, -14),
+    (2, 8, -126),
+)
+"""Base, digits and smallest exponent of the first digit: decimals of numbers below 1, significant
+digits, float16 and bfloat16."""
 
 
 def is_floating(x: Array) -> bool:
@@ -128,7 +136,7 @@ def is_floating(x: Array) -> bool:
 
 def _atol(x: Array) -> float:
     bits = 16 if "bfloat16" in str(x.dtype) else namespace(x).finfo(x.dtype).bits
-    return HALF_PROBS_ATOL if bits < 32 else PROBS_ATOL
+    return HALF_PROBS_ATOL if bits < 32 else max(PROBS_ATOL, 2.0**-27 * x.shape[-1])
 
 
 def first_row(bad: Array) -> int:
@@ -212,12 +220,6 @@ def check_class_axis(logits: Array, *, name: str = "logits") -> None:
         raise wrong(name, "have at least 2 classes on its class axis", _got(logits), hint)
 
 
-def is_on_simplex(probs: Array) -> bool:
-    xp = namespace(probs)
-    off = xp.abs(xp.sum(probs, axis=-1) - 1.0)
-    return bool(xp.all(off <= _atol(probs))) and bool(xp.all(probs >= 0))
-
-
 def _row_sums(x: Array) -> Array:
     xp = namespace(x)
     if is_numpy_array(x) and xp.finfo(x.dtype).bits >= 32:
@@ -278,30 +280,24 @@ def rounding_explains(rows: NDArray[Any], gaps: NDArray[Any]) -> NDArray[np.bool
     """
     precision = float(np.finfo(rows.dtype).eps)
     explained = np.zeros(len(rows), bool)
-    for is_significant in (False, True):
-        for digits in range(1, MAX_DIGITS + 1):
-            left = np.flatnonzero(~explained & (gaps < MAX_ROUNDING))
-            values = np.asarray(rows[left], np.float64)
-            units = _significant(values, digits) if is_significant else 10.0**-digits
-            steps = values / units
-            is_rounded = (np.abs(steps - np.rint(steps)) <= 1e-6 + precision * steps).all(axis=1)
-            most = np.broadcast_to(units, values.shape).sum(axis=1) / 2 + precision
-            explained[left] = is_rounded & (gaps[left] <= most)
-    left = np.flatnonzero(~explained & (gaps < MAX_ROUNDING))
-    values = np.asarray(rows[left], np.float32)
-    halves = values.astype(np.float16).astype(np.float32)
-    bfloats = ((values.view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
-    for stored, unit in ((halves, 2.0**-11), (bfloats, 2.0**-8)):
-        is_stored = (np.abs(values - stored) <= 1e-6 * values).all(axis=1)
-        most = 1.05 * unit + values.shape[1] * 2.0**-25  # half a unit of the smallest float16
-        explained[left] |= is_stored & (gaps[left] <= most)
+    for kind in ROUNDINGS:
+        left = np.flatnonzero(~explained & (gaps < MAX_ROUNDING))
+        values = np.asarray(rows[left], np.float64)
+        units = _last_digit(values, *kind)
+        off = np.abs(values - np.rint(values / units) * units)
+        slack = 1e-6 if kind[0] == 10 else 1e-3  # bits are often written with 7 decimals
+        is_rounded = (off <= slack * units + precision * values).all(axis=1)
+        explained[left] = is_rounded & (gaps[left] <= 0.525 * units.sum(axis=1) + precision)
     return explained
 
 
-def _significant(values: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
-    """Return the unit of the last of so many significant digits of each number, tiny for 0."""
-    leading = np.floor(np.log10(np.maximum(values, 1e-30)))
-    return np.asarray(10.0 ** (leading - digits + 1), np.float64)
+def _last_digit(
+    values: NDArray[np.float64], base: int, digits: int, least: float
+) -> NDArray[np.float64]:
+    """Return the unit of the last of so many digits of each number."""
+    with np.errstate(divide="ignore"):
+        leading = np.floor((np.log10 if base == 10 else np.log2)(values))
+    return np.asarray(float(base) ** (np.maximum(leading, least) - digits + 1.0), np.float64)
 
 
 def check_log_probs(log_probs: Array, *, name: str = "log_probs") -> None:
@@ -402,15 +398,26 @@ def check_class_weight(weight: Array, *, n_classes: int, name: str = "weight") -
         found = tuple(weight.shape) if is_array_api_obj(weight) else type(weight).__name__
         rule = f"be an array with one entry per class, shape ({n_classes},)"
         raise wrong(name, rule, f"got {found}")
-    if is_concrete(weight) and not bool(namespace(weight).all(weight >= 0)):
-        raise wrong(name, "hold numbers >= 0", f"got {weight}")
+    check_factor(weight, name=name)
+
+
+def check_factor(value: Array, *, name: str, most: float = math.inf) -> None:
+    """Raise `ValueError` unless the numbers of an array are finite and from 0 to `most`."""
+    xp = namespace(value)
+    if not is_concrete(value) or bool(xp.all((value >= 0) & (value <= most) & (value < xp.inf))):
+        return
+    rule = "be in [0, 1]" if most == 1.0 else "hold finite numbers >= 0"
+    hint = "None means no weights." if name == "alpha" else ""
+    low, high = float(xp.min(value)), float(xp.max(value))
+    raise wrong(name, rule, f"found {low:.3g} to {high:.3g}", hint)
 
 
 def check_targets(logits: Array, labels: Array, *, name: str = "labels") -> bool:
     """Check `labels` against `logits`; return True for soft targets, False for class indices."""
     check_logits(logits)
     if is_array_api_obj(labels) and is_floating(labels) and labels.shape == logits.shape:
-        if logits.ndim == 1 and is_concrete(labels) and not is_on_simplex(labels):
+        is_one = logits.ndim == 1 and is_concrete(labels)
+        if is_one and not abs(float(namespace(labels).sum(labels)) - 1.0) <= _atol(labels):
             # [N] scores with [N] float labels have the shape of one example's soft target.
             raise ValueError(
                 f"`{name}` of shape {tuple(labels.shape)} must be one soft target that sums to 1. "

@@ -59,7 +59,8 @@ def softmax_derivatives(
         >>> g.round(4), h.round(4)
         (array([[-0.2983,  0.2983]]), array([[0.3991, 0.3991]]))
     """
-    _check(gamma, curvature)
+    check_gamma(gamma)
+    check_choice(curvature, ("exact", "bound"), name="curvature")
     z = np.asarray(margins, dtype=np.float64)
     y = np.asarray(labels)
     gradient, second = np.empty(z.shape), np.empty(z.shape)
@@ -95,12 +96,17 @@ def _block(
     p = flat[true]
     # Only the top class can exceed one half, where 1 - p would cancel.
     rest = np.where(top == true, rest_of_top, 1.0 - p)
-    phi, bend = _factors(p, rest, gap - np.log1p(others), gamma)
+    p_log_p = np.multiply(p, gap - np.log1p(others), out=np.zeros_like(p), where=p > 0)
+    near = rest < NEAR_CERTAIN
+    r = np.where(near, 1.0 - 0.5 * rest, -p_log_p / np.where(near, 1.0, rest))
+    power = rest**gamma
+    phi = power * (1.0 + gamma * r)
     np.subtract(1.0, v, out=second)
     flat_second[top] = rest_of_top
     second *= v
     second *= phi[:, None]
     if curvature == "exact":
+        bend = gamma * power * rest * (p * (2.0 + (gamma - 1.0) * r) + p_log_p)
         share = np.divide(bend, rest * rest, out=np.zeros_like(rest), where=rest > TINY)
         floor = FLOOR * second
         on_label = flat_second[true] + bend
@@ -136,30 +142,8 @@ def binary_derivatives(
         >>> g.round(4), h.round(4)
         (array([-0.2983]), array([0.3991]))
     """
-    _check(gamma, curvature)
-    sign = np.where(np.asarray(labels) > 0, 1.0, -1.0)
-    m = np.asarray(margins, dtype=np.float64) * sign
-    log_p = -np.logaddexp(0.0, -m)
-    p, rest = np.exp(log_p), np.exp(-np.logaddexp(0.0, m))
-    phi, bend = _factors(p, rest, log_p, gamma)
-    bound = phi * p * rest
-    gradient = -sign * phi * rest
-    if curvature == "bound":
-        return gradient, bound
-    return gradient, np.maximum(bound + bend, FLOOR * bound)
-
-
-def _factors(p: Floats, rest: Floats, log_p: Floats, gamma: float) -> tuple[Floats, Floats]:
-    r"""Return :math:`\varphi` and :math:`\gamma p(1-p)^{\gamma+1}(2+\log p+(\gamma-1)r)`."""
-    p_log_p = np.multiply(p, log_p, out=np.zeros_like(p), where=p > 0)
-    near = rest < NEAR_CERTAIN
-    r = np.where(near, 1.0 - 0.5 * rest, -p_log_p / np.where(near, 1.0, rest))
-    power = rest**gamma
-    phi = power * (1.0 + gamma * r)
-    bend = gamma * power * rest * (p * (2.0 + (gamma - 1.0) * r) + p_log_p)
-    return phi, bend
-
-
-def _check(gamma: float, curvature: str) -> None:
-    check_gamma(gamma)
-    check_choice(curvature, ("exact", "bound"), name="curvature")
+    s = np.asarray(margins, dtype=np.float64)
+    both = np.stack([np.zeros_like(s), s], axis=1)
+    is_one = (np.asarray(labels) > 0).astype(np.intp)
+    gradient, second = softmax_derivatives(both, is_one, gamma, curvature=curvature)
+    return gradient[:, 1], second[:, 1]

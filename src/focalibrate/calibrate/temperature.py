@@ -15,7 +15,8 @@ from focalibrate.calibrate.calibrator import (
     check_temperature,
     frozen_numbers,
 )
-from focalibrate.theory import LossForm, is_outside_smoothing, loss_form, recover_log_posterior
+from focalibrate.theory import LossForm, loss_form, recover_log_posterior
+from focalibrate.theory.training_conditions import is_outside_smoothing
 
 
 @dataclass(frozen=True)

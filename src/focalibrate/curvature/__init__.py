@@ -8,12 +8,7 @@ a PyTorch model, and its own `trace`, which needs far fewer passes over the data
 
 from focalibrate.curvature.density import SpectralDensity, spectral_density
 from focalibrate.curvature.eigenvalue import Eigenvalue, lambda_max, lambda_min
-from focalibrate.curvature.report import (
-    CurvatureReport,
-    SymmetricOperator,
-    TracedOperator,
-    curvature_report,
-)
+from focalibrate.curvature.report import CurvatureReport, SymmetricOperator, curvature_report
 from focalibrate.curvature.trace import TraceEstimate, hutchinson_trace
 
 __all__ = [
@@ -22,7 +17,6 @@ __all__ = [
     "SpectralDensity",
     "SymmetricOperator",
     "TraceEstimate",
-    "TracedOperator",
     "curvature_report",
     "hutchinson_trace",
     "lambda_max",

@@ -1,7 +1,8 @@
 """Trace, extreme eigenvalues and spectrum of one operator together."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +24,6 @@ class SymmetricOperator(Protocol):
 
     def block_matvec(self, vectors: NDArray[np.floating], /) -> NDArray[np.floating]:
         """Return the product with each column of ``[D, B]``."""
-
-
-@runtime_checkable
-class TracedOperator(Protocol):
-    """A matrix with a better method for its trace than products with random vectors."""
-
-    def trace(self, *, n_vectors: int, seed: int) -> TraceEstimate:
-        """Return the trace with its standard error."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +77,10 @@ def curvature_report(
         (-1.0, 2.0)
     """
     A, D, block = operator.matvec, operator.size, operator.block_matvec
-    if isinstance(operator, TracedOperator):
-        trace = operator.trace(n_vectors=n_vectors, seed=seed)
-    else:
-        trace = hutchinson_trace(A, D, n_vectors=n_vectors, seed=seed, block_matvec=block)
+    own_trace = getattr(operator, "trace", partial(hutchinson_trace, A, D, block_matvec=block))
     return CurvatureReport(
         size=D,
-        trace=trace,
+        trace=own_trace(n_vectors=n_vectors, seed=seed),
         lambda_max=lambda_max(A, D, seed=seed, tolerance=tolerance),
         lambda_min=lambda_min(A, D, seed=seed, tolerance=tolerance),
         density=spectral_density(

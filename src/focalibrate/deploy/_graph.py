@@ -20,6 +20,24 @@ def _entrywise(op: str, compute: _Numpy) -> Callable[..., Traced]:
     return lambda graph, *inputs: graph.apply(op, compute, *inputs)
 
 
+def _filled(value: int) -> Callable[..., Traced]:
+    return lambda graph, x: graph.full_like(x, value)
+
+
+def _over_axis(op: str) -> Callable[..., Traced]:
+    def reduced(graph: "Graph", x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
+        axis %= x.ndim
+        kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+        shape = kept if keepdims else kept[:axis] + kept[axis + 1 :]
+        if op == "ReduceSum" or graph.opset >= 18:  # axes became an input at different versions
+            name = graph.node(op, x.full, graph.constant([axis]), keepdims=int(keepdims))
+        else:
+            name = graph.node(op, x.full, axes=[axis], keepdims=int(keepdims))
+        return Traced(graph, name, x.dtype, shape)
+
+    return reduced
+
+
 @final
 class Graph:
     """Nodes and constants under one prefix, and the array namespace that appends to them.
@@ -107,8 +125,6 @@ class Graph:
 
     def asarray(self, value: Any, *, dtype: Any = None, device: Any = None) -> Traced:
         """Return a constant."""
-        if isinstance(value, Traced):
-            return value if dtype is None else self.astype(value, dtype)
         return self._folded(np.asarray(value, dtype=dtype or None))
 
     def arange(self, n: Length, *, device: Any = None) -> Traced:
@@ -122,13 +138,7 @@ class Graph:
         """Return an array of the shape of `x`: one number that is not spread out until needed."""
         return self._folded(np.asarray(value, dtype=x.dtype), x.shape)
 
-    def zeros_like(self, x: Traced) -> Traced:
-        """Return zeros."""
-        return self.full_like(x, 0)
-
-    def ones_like(self, x: Traced) -> Traced:
-        """Return ones."""
-        return self.full_like(x, 1)
+    zeros_like, ones_like = _filled(0), _filled(1)
 
     def astype(self, x: Traced, dtype: Any, **_: Any) -> Traced:
         """Return `x` in another dtype."""
@@ -166,8 +176,6 @@ class Graph:
 
     def log1p(self, x: Traced) -> Traced:
         """Return log(1 + x), which ONNX lacks, to full accuracy (Kahan's quotient)."""
-        if x.value is not None:
-            return self.apply("", np.log1p, x)
         total = x + 1.0
         step = total - 1.0
         is_lost = step == 0.0
@@ -191,29 +199,9 @@ class Graph:
 
     # Over an axis
 
-    def _reduce(self, op: str, x: Traced, compute: _Numpy, axis: int, keepdims: Any) -> Traced:
-        axis %= x.ndim
-        kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-        shape = kept if keepdims else kept[:axis] + kept[axis + 1 :]
-        if x.value is not None and x.value.shape == x.shape:
-            return self._folded(compute(x.value, axis=axis, keepdims=keepdims))
-        if op == "ReduceSum" or self.opset >= 18:  # axes became an input at different versions
-            name = self.node(op, x.full, self.constant([axis]), keepdims=int(keepdims))
-        else:
-            name = self.node(op, x.full, axes=[axis], keepdims=int(keepdims))
-        return Traced(self, name, x.dtype, shape)
-
-    def sum(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
-        """Return the sum."""
-        return self._reduce("ReduceSum", x, np.sum, axis, keepdims)
-
-    def max(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
-        """Return the largest entry."""
-        return self._reduce("ReduceMax", x, np.max, axis, keepdims)
-
-    def min(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
-        """Return the smallest entry."""
-        return self._reduce("ReduceMin", x, np.min, axis, keepdims)
+    sum = _over_axis("ReduceSum")
+    max = _over_axis("ReduceMax")
+    min = _over_axis("ReduceMin")
 
     def argmax(self, x: Traced, *, axis: int, keepdims: Any = False) -> Traced:
         """Return the index of the first largest entry."""

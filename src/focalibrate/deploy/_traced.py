@@ -98,15 +98,7 @@ class Traced:
         return self.graph.take(self, self.graph.asarray(np.int64(index)), axis=axis)
 
     def __bool__(self) -> bool:
-        return bool(np.asarray(self.value).all() if self._is_known() else None)
-
-    def __float__(self) -> float:
-        return float(np.asarray(self.value) if self._is_known() else 0.0)
-
-    def _is_known(self) -> bool:
-        if self.value is None:
-            raise NotImplementedError("An ONNX graph cannot depend on the values of its input.")
-        return True
+        raise NotImplementedError("An ONNX graph cannot depend on the values of its input.")
 
     def __neg__(self) -> "Traced":
         return self.graph.apply("Neg", np.negative, self)
@@ -116,9 +108,6 @@ class Traced:
 
     def __matmul__(self, other: "Traced") -> "Traced":
         return self.graph.matmul(self, other)
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def __eq__(self, other: object) -> "Traced":  # type: ignore[override]
         return self.graph.apply("Equal", np.equal, self, other, dtype=bool)

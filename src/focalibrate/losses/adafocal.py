@@ -99,12 +99,7 @@ class AdaFocal:
 
     def __call__(self, p: Array) -> Array:
         """Return the exponent of each probability of the true class, in the dtype of `p`."""
-        return self.steps(p)
-
-    @property
-    def steps(self) -> SignedSteps:
-        """The lookup table of exponents."""
-        return SignedSteps(self.cuts, self.gammas)
+        return SignedSteps(self.cuts, self.gammas)(p)
 
     def updated(self, confidence: Array, correct: Array) -> Self:
         """Return the policy after an epoch.
@@ -149,9 +144,7 @@ def next_exponent(gamma: float, gap: float, *, rate: float = 1.0) -> float:
         (1.0, -0.2, 0.2)
     """
     sign = math.copysign(1.0, gamma)
-    moved = gamma * math.exp(
-        min(sign * rate * gap, 700.0)
-    )  # clipped below; `exp` overflows at 710
+    moved = gamma * math.exp(min(sign * rate * gap, 700.0))  # `exp` overflows at 710
     if abs(moved) < CROSSING:
         moved = -sign * CROSSING
     return min(max(moved, LEAST), GREATEST)

@@ -1,9 +1,10 @@
 """Sigmoid focal loss, for labels that do not exclude each other."""
 
+from math import inf
 from typing import Any, Literal
 
-from focalibrate._array import Array, is_array_api_obj, is_concrete, like, namespace, working_dtype
-from focalibrate._check import check_choice, check_gamma, check_multilabel
+from focalibrate._array import Array, is_array_api_obj, like, namespace, working_dtype
+from focalibrate._check import check_choice, check_factor, check_gamma, check_multilabel, wrong
 from focalibrate._stable import log_sigmoid
 from focalibrate.theory.focal import focal_term
 
@@ -18,6 +19,7 @@ def sigmoid_focal_loss(
     gamma: Any = 2.0,
     alpha: Any = 0.25,
     pos_weight: Any = None,
+    weight: Any = None,
     soft_labels: SoftLabels = "mixed",
 ) -> Array:
     r"""Focal loss of each label of a multi-label or detection model.
@@ -33,6 +35,7 @@ def sigmoid_focal_loss(
             array that broadcasts with `logits`; None for no weights.
         pos_weight: factor of the positive term alone, ``>= 0``: a number or one per class, as in
             `torch.nn.BCEWithLogitsLoss`.
+        weight: factor of both terms, ``>= 0``, that broadcasts with `logits`.
         soft_labels: ``"mixed"`` takes both terms in the shares of a soft label. ``"p_t"`` takes
             the form of torchvision, optax and Keras: cross-entropy times :math:`(1-p_t)^\gamma`,
             :math:`p_t = yp + (1-y)(1-p)`, and :math:`\alpha_t` alike. Both agree for labels 0
@@ -69,21 +72,29 @@ def sigmoid_focal_loss(
         positive = y * focal_term(log_p, log_miss, gamma)
         negative = (1.0 - y) * focal_term(log_rest, log_miss, gamma)
     if pos_weight is not None:
-        positive = positive * _factor(pos_weight, x, name="pos_weight")
+        positive = positive * factor(pos_weight, x, name="pos_weight")
     if alpha is not None:
-        a = _factor(alpha, x, name="alpha", most=1.0)
+        a = factor(alpha, x, name="alpha", most=1.0)
         if soft_labels == "p_t":
             share = a * y + (1.0 - a) * (1.0 - y)
             positive, negative = share * positive, share * negative
         else:
             positive, negative = a * positive, (1.0 - a) * negative
-    return xp.astype(positive + negative, logits.dtype)
+    loss = positive + negative
+    if weight is not None:
+        loss = loss * factor(weight, x, name="weight")
+    return xp.astype(loss, logits.dtype)
 
 
-def _factor(value: Any, logits: Array, *, name: str, most: float = float("inf")) -> Array:
+def factor(value: Any, logits: Array, *, name: str, most: float = inf) -> Array:
+    """Return `value` beside `logits`: numbers from 0 to `most` that broadcast with them."""
     found = like(value, logits, dtype=logits.dtype)
-    xp = namespace(found)
-    if is_concrete(found) and not bool(xp.all((found >= 0) & (found <= most) & (found < xp.inf))):
-        rule = "in [0, 1]" if most == 1.0 else "finite and >= 0"
-        raise ValueError(f"`{name}` must be {rule}, got {value}.")
+    check_factor(found, name=name, most=most)
+    pairs = zip(reversed(found.shape), reversed(logits.shape), strict=False)
+    if found.ndim > logits.ndim or any(n not in (1, size) for n, size in pairs):
+        raise wrong(
+            name,
+            f"broadcast with `logits`, {tuple(logits.shape)}",
+            f"got shape {tuple(found.shape)}",
+        )
     return found

@@ -122,6 +122,7 @@ def row_terms(
     weights: Floats | None = None,
     copies: bool | None = False,
     n_bins: int = 15,
+    classwise: bool = True,
 ) -> RowTerms:
     """Return the terms of checked scores ``[N, K]`` and labels ``[N]``.
 
@@ -135,7 +136,7 @@ def row_terms(
     correct = np.empty(n, dtype=np.bool_)
     positive = np.empty(n) if k == 2 else None
     classes = None
-    if k <= MAX_CLASSWISE:
+    if classwise and k <= MAX_CLASSWISE:
         classes = ClassCells(k, class_index(k, n_bins), is_counted=counts_rows(weights, copies))
     axis = 0 if k <= COLUMN_LOOP_MAX else 1
     for part in row_chunks(n, k):

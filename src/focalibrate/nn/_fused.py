@@ -1,7 +1,6 @@
 """Focal loss with a gradient that costs less than that of cross-entropy."""
 
-import math
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +12,6 @@ from focalibrate.losses.policy import BySample
 from focalibrate.nn._rows import can_look
 
 RowGamma: TypeAlias = float | BySample | SignedSteps
-
-LEAST_TOTAL, GREATEST_TOTAL = 0.5, 1e30
-"""Sums of exponentials between which plain logits need no shift: nothing overflows float32, and
-no class above 3e-38 of the whole is lost."""
-LEAST_P = 1e-30
-"""True-class probability above which its logarithm may be taken directly in float32."""
 
 
 def focal_rows(logits: Tensor, labels: Tensor, gamma: RowGamma) -> Tensor:
@@ -52,90 +45,56 @@ class FusedFocal(torch.autograd.Function):
     .. math:: \frac{\partial\ell}{\partial z_k} = \varphi_\gamma(p)\,v_k \ (k \ne y), \qquad
               \frac{\partial\ell}{\partial z_y} = -\varphi_\gamma(p)\,(1-p)
 
-    Forward keeps the exponentials :math:`e_k` of the logits with a 0 for the true class, whose
-    sum :math:`s` gives :math:`1-p = s/(s+e_y)` without cancellation. Backward multiplies them by
-    one number per row, in place: no second exponential and no second array, where cross-entropy
-    needs both. Derivatives of the gradient (``create_graph=True``) are those of `focal_loss`.
+    Forward keeps the softmax :math:`v` with a 0 for the true class, whose sum is :math:`1-p`
+    without cancellation. Backward multiplies it by one number per row, in place: no second
+    exponential and no second array, where cross-entropy needs both. Derivatives of the gradient
+    (``create_graph=True``) are those of `focal_loss`.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, gamma: RowGamma) -> Tensor:
         """Return the loss of each row."""
-        split = _split(logits, labels[:, None])
-        p, rest = split.p, split.rest
-        log_p = torch.where(rest < 0.5, torch.log1p(-rest), split.log_p)
+        at_true = labels[:, None]
+        others, p = _others(logits, at_true)
+        rest = others.sum(dim=-1, keepdim=True)
+        log_p = torch.where(rest < 0.5, torch.log1p(-rest), p.log())
+        if not can_look(p) or p.amin() == 0:  # where p underflows, its logarithm need not
+            far = logits.gather(1, at_true) - logits.logsumexp(dim=-1, keepdim=True)
+            log_p = torch.where(p == 0, far, log_p)
         power, slope = _power_and_slope(p, rest, log_p, gamma)
         if ctx.needs_input_grad[0]:
             phi = power * (1.0 + slope)
-            ctx.save_for_backward(logits, labels, phi / split.total, phi * rest)
+            ctx.save_for_backward(logits, labels, phi, phi * rest)
             ctx.gamma = gamma
             # Not among the saved tensors: backward turns it into the gradient, in place.
-            ctx.e = split.e
+            ctx.others = others
         return -(power * log_p).squeeze(1)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         """Return the gradient with respect to the logits."""
         (grad,) = grads
-        logits, labels, scale, slope = ctx.saved_tensors
+        logits, labels, phi, at_label = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return _differentiable_gradient(logits, labels, ctx.gamma, grad), None, None
+            loss = focal_loss(logits, labels, gamma=ctx.gamma)
+            return torch.autograd.grad(loss, logits, grad, create_graph=True)[0], None, None
         at_true, grad = labels[:, None], grad[:, None]
-        e, ctx.e = ctx.e, None
-        if e is None:  # a second backward through a retained graph
-            e = _split(logits, at_true).e
-        e.mul_(scale * grad)
-        e.scatter_(1, at_true, -slope * grad)
-        return e, None, None
+        found, ctx.others = ctx.others, None
+        if found is None:  # a second backward through a retained graph
+            found = _others(logits, at_true)[0]
+        found.mul_(phi * grad)
+        found.scatter_(1, at_true, -at_label * grad)
+        return found, None, None
 
 
-class TrueAndRest(NamedTuple):
-    """Rows of logits seen as the true class against the others; columns ``[M, 1]``."""
-
-    e: Tensor
-    """exponentials of the logits, up to a factor per row, 0 for the true class, ``[M, K]``"""
-    total: Tensor
-    """their sum with the true class"""
-    p: Tensor
-    """probability of the true class"""
-    rest: Tensor
-    """that of all others"""
-    log_p: Tensor
-    """logarithm of `p`, accurate where `p` is at most one half"""
-
-
-def _split(logits: Tensor, at_true: Tensor) -> TrueAndRest:
-    plain = _split_unshifted(logits, at_true) if can_look(logits) else None
-    if plain is not None:
-        return plain
-    top = logits.amax(dim=-1, keepdim=True)
-    # Exponentials below the smallest normal number are set to 0: each costs a hundred others.
-    floor = math.log(torch.finfo(logits.dtype).tiny)
-    e = torch.threshold_(torch.sub(logits, top), floor, -math.inf).exp_()
-    total, p, rest = _take_true(e, at_true)
-    return TrueAndRest(e, total, p, rest, logits.gather(1, at_true) - top - total.log())
-
-
-def _split_unshifted(logits: Tensor, at_true: Tensor) -> TrueAndRest | None:
-    """Return the split without two passes for the largest logit, or None where it is needed."""
-    e = logits.exp()
-    total, p, rest = _take_true(e, at_true)
-    low, high = torch.aminmax(total)
-    if not (low >= LEAST_TOTAL and high <= GREATEST_TOTAL):
-        return None
-    log_p = p.log()
-    if p.amin() < LEAST_P:  # p may have underflowed; the difference is accurate there
-        log_p = torch.where(p < LEAST_P, logits.gather(1, at_true) - total.log(), log_p)
-    return TrueAndRest(e, total, p, rest, log_p)
-
-
-def _take_true(e: Tensor, at_true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the row sums of `e`, the share of the true class, now 0 in `e`, and of the rest."""
-    e_true = e.gather(1, at_true)
-    e.scatter_(1, at_true, torch.zeros_like(e_true))  # a bare 0 is scattered 3 times slower
-    s = e.sum(dim=-1, keepdim=True)
-    total = s + e_true
-    return total, e_true / total, s / total
+def _others(logits: Tensor, at_true: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the softmax with a 0 for the true class, and the probability that stood there."""
+    v = logits.softmax(dim=-1)
+    # Each number below the smallest normal one costs a hundred others.
+    torch.threshold_(v, torch.finfo(v.dtype).tiny, 0.0)
+    p = v.gather(1, at_true)
+    v.scatter_(1, at_true, torch.zeros_like(p))  # a bare 0 is scattered 3 times slower
+    return v, p
 
 
 def _r(p: Tensor, rest: Tensor, log_p: Tensor) -> Tensor:
@@ -162,10 +121,3 @@ def _power_and_slope(
     power = torch.where(is_negative, 1.0 + p, rest).pow(size)
     opposite = -_r(p, 1.0 + p, log_p)
     return power, size * torch.where(is_negative, opposite, _r(p, rest, log_p))
-
-
-def _differentiable_gradient(
-    logits: Tensor, labels: Tensor, gamma: RowGamma, grad: Tensor
-) -> Tensor:
-    loss = focal_loss(logits, labels, gamma=gamma)
-    return torch.autograd.grad(loss, logits, grad, create_graph=True)[0]

@@ -2,23 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 LABEL_KEYS = ("labels", "label", "label_ids")
 """Names of the class indices in data sets of Hugging Face."""
-
-
-class LabelledBatch(NamedTuple):
-    """A batch as `CalibrationMonitor.collect` uses it."""
-
-    inputs: Any
-    """for the model: a tensor, or a tuple or mapping of its arguments"""
-    labels: Tensor
-    weights: Tensor | None
-    is_mapping: bool
 
 
 def to_device(inputs: Any, device: torch.device) -> Any:
@@ -51,8 +41,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def read_batch(batch: Any, *, labels: str | None) -> LabelledBatch:
-    """Take a batch apart: ``(inputs, labels)``, ``(inputs, labels, weights)`` or a mapping.
+def read_batch(batch: Any, *, labels: str | None) -> tuple[Any, Tensor, Tensor | None]:
+    """Return inputs, labels and weights of a batch, which is such a tuple or a mapping.
 
     Args:
         batch: what the loader yields. From a mapping the labels are taken out, so that a model
@@ -68,15 +58,14 @@ def read_batch(batch: Any, *, labels: str | None) -> LabelledBatch:
                 f"keys {', '.join(map(repr, batch))}. Name the key: `collect(…, labels=…)`."
             )
         rest = {name: value for name, value in batch.items() if name != key}
-        return LabelledBatch(rest, torch.as_tensor(batch[key]), None, True)
+        return rest, torch.as_tensor(batch[key]), None
     if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
         found = f"{len(batch)} parts" if isinstance(batch, (tuple, list)) else type(batch).__name__
         raise ValueError(
             "`loader` must yield (inputs, labels), (inputs, labels, weights) or a mapping with "
             f"labels, got {found}."
         )
-    weights = batch[2] if len(batch) == 3 else None
-    return LabelledBatch(batch[0], batch[1], weights, False)
+    return batch[0], batch[1], batch[2] if len(batch) == 3 else None
 
 
 def read_logits(output: Any, labels: Tensor, *, key: str, is_mapping: bool) -> Tensor:
@@ -114,10 +103,8 @@ def outputs_of(
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     with evaluating(model), torch.no_grad():
         for batch in loader:
-            given = read_batch(batch, labels=labels)
-            positional, named = spread(to_device(given.inputs, device))
-            targets = given.labels.to(device)
+            inputs, targets, weights = to_device(read_batch(batch, labels=labels), device)
+            positional, named = spread(inputs)
             output = model(*positional, **named)
-            weights = None if given.weights is None else given.weights.to(device)
-            found = read_logits(output, targets, key=logits, is_mapping=given.is_mapping)
-            yield found, targets, weights
+            is_mapping = isinstance(batch, Mapping)
+            yield read_logits(output, targets, key=logits, is_mapping=is_mapping), targets, weights

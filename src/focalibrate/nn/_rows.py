@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from focalibrate._array import is_concrete
+from focalibrate._array import is_concrete, working_dtype
 from focalibrate._check import (
     check_choice,
     check_class_axis,
@@ -42,11 +42,6 @@ class LossRows(NamedTuple):
     def n_classes(self) -> int:
         """Number of classes K."""
         return self.given.shape[min(1, self.given.ndim - 1)]
-
-    @property
-    def working_dtype(self) -> torch.dtype:
-        """Dtype to compute in."""
-        return working_dtype(self.given)
 
     @property
     def is_soft(self) -> bool:
@@ -110,11 +105,6 @@ def is_autocast(x: Tensor) -> bool:
     """Return whether `x` lives on a device where autocast is on."""
     kind = x.device.type
     return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-
-
-def working_dtype(x: Tensor) -> torch.dtype:
-    """Return the dtype to compute in: float32 for half precision."""
-    return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
 
 
 def _class_last(x: Tensor) -> Tensor:
@@ -185,30 +175,6 @@ def class_weight(weight: Any, alpha: Any = None) -> Tensor | None:
     return found
 
 
-def reduce_rows(
-    loss: Tensor, rows: LossRows, *, reduction: Reduction, row_weight: Tensor | None = None
-) -> Tensor:
-    r"""Return the sum, the mean or the losses themselves of the rows that count.
-
-    The mean is :math:`\sum_i \ell_i / \sum_i w_i` over the rows that count, as in
-    `torch.nn.CrossEntropyLoss`; nan if there are none. `loss` is weighted already.
-    """
-    if rows.ignored is not None:
-        loss = loss.masked_fill(rows.ignored, 0.0)
-    if reduction == "none":
-        answer = loss.reshape(rows.shape)
-    elif reduction == "sum":
-        answer = loss.sum()
-    elif rows.ignored is None and row_weight is None:
-        answer = loss.mean()
-    else:
-        share = torch.ones_like(loss) if row_weight is None else row_weight
-        if rows.ignored is not None:
-            share = share.masked_fill(rows.ignored, 0.0)
-        answer = loss.sum() / share.sum()
-    return explained(answer, rows).to(rows.dtype)
-
-
 def is_empty(logits: Tensor, labels: Tensor) -> bool:
     """Return whether there are no examples, but at least one class."""
     if not (isinstance(logits, Tensor) and isinstance(labels, Tensor)) or logits.ndim < 2:
@@ -269,7 +235,20 @@ class RowLoss(nn.Module):
         if sample_weight is not None:
             own = row_weights(sample_weight, rows).to(loss)
             loss, weight = loss * own, own if weight is None else own * weight
-        return reduce_rows(loss, rows, reduction=self.reduction, row_weight=weight)
+        if rows.ignored is not None:
+            loss = loss.masked_fill(rows.ignored, 0.0)
+        if self.reduction == "none":
+            answer = loss.reshape(rows.shape)
+        elif self.reduction == "sum":
+            answer = loss.sum()
+        elif rows.ignored is None and weight is None:
+            answer = loss.mean()
+        else:  # as in `torch.nn.CrossEntropyLoss`: nan if there are none
+            share = torch.ones_like(loss) if weight is None else weight
+            if rows.ignored is not None:
+                share = share.masked_fill(rows.ignored, 0.0)
+            answer = loss.sum() / share.sum()
+        return explained(answer, rows).to(rows.dtype)
 
     def _row_weight(self, rows: LossRows) -> Tensor | None:
         """Return the weight of each row's class, which is in its loss already."""

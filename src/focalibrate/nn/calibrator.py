@@ -51,15 +51,11 @@ class CalibratorModule(nn.Module):
 
     def log_probs(self, scores: Tensor) -> Tensor:
         """Return calibrated log-probabilities, of the shape and dtype of `scores`."""
-        if _is_empty(scores):
-            return scores
         log_probs: Tensor = self.calibrator.log_probs(**self._argument(scores))
         return log_probs
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return calibrated probabilities, of the shape and dtype of `scores`."""
-        if _is_empty(scores):
-            return scores
         probs: Tensor = self.calibrator.probs(**self._argument(scores))
         return probs
 
@@ -88,11 +84,6 @@ def _prepared(calibrator: Calibrator) -> Calibrator:
     """
     calibrator.probs(torch.zeros(1, calibrator.n_classes or 2, device="cpu"))
     return calibrator
-
-
-def _is_empty(scores: Tensor) -> bool:
-    # A compiler would make its graph depend on the result.
-    return not torch.compiler.is_compiling() and scores.numel() == 0
 
 
 @final

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from focalibrate._array import working_dtype
 from focalibrate._check import check_class_weight, check_unit_interval
 from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.losses.adafocal import AdaFocal, SignedSteps
 from focalibrate.losses.focal import focal_loss
 from focalibrate.losses.policy import ByEpoch, BySample, GammaPolicy, gamma_policy
 from focalibrate.metrics import Cells
+from focalibrate.nn._counted import counted_rows
 from focalibrate.nn._fused import focal_rows
 from focalibrate.nn._rows import (
     LossRows,
@@ -24,7 +26,6 @@ from focalibrate.nn._rows import (
     explained,
     is_empty,
 )
-from focalibrate.nn._terms import batch_terms, read_batch_rows
 
 
 @final
@@ -112,9 +113,14 @@ class FocalLoss(RowLoss):
                 self.register_buffer(name, value)
             self.register_load_state_dict_post_hook(_readapt)  # type: ignore[no-untyped-call]
 
-    def set_epoch(self, epoch: int, n_epochs: int) -> None:
+    def set_epoch(self, epoch: int, n_epochs: int | None) -> None:
         """Move a schedule to `epoch`, counted from 0, of `n_epochs`; other exponents stay."""
         if isinstance(self.gamma, ByEpoch):
+            if n_epochs is None or n_epochs <= 0:
+                raise ValueError(
+                    f"a schedule of `gamma` needs the number of epochs, got {n_epochs}. Set it in "
+                    "the trainer (`max_epochs`, `num_train_epochs`), not a number of steps."
+                )
             self.gamma_now = self.gamma.at(epoch, n_epochs)
             self.progress.copy_(torch.tensor([epoch, n_epochs]))
 
@@ -126,10 +132,10 @@ class FocalLoss(RowLoss):
             labels: class indices; those of `ignore_index` do not count.
         """
         if isinstance(self.gamma, AdaFocal):
-            rows, _ = read_batch_rows(logits, labels, None, ignore_index=self.ignore_index)
-            terms = batch_terms(rows, None, wants_probs=False)
-            if terms is None:
+            rows = counted_rows(logits, labels, ignore_index=self.ignore_index)
+            if len(rows.labels) == 0:
                 raise ValueError("`labels` must not be empty, but all are ignored.")
+            terms = rows.terms()
             self._adopt(self.gamma.updated(terms.confidence, terms.correct))
 
     def update_from(self, cells: Cells) -> None:
@@ -146,33 +152,42 @@ class FocalLoss(RowLoss):
         self, logits: Tensor, labels: Tensor, *, sample_weight: Tensor | None = None
     ) -> Tensor:
         """Return the loss of `labels` under `logits`; weighted rows count as often in the mean."""
-        if self._exponent() == 0.0 and sample_weight is None and not is_empty(logits, labels):
-            rows = as_rows(logits, labels, ignore_index=self.ignore_index)
-            self._row_weight(rows)
-            return explained(self._cross_entropy(rows, labels), rows)
-        return super().forward(logits, labels, sample_weight=sample_weight)
+        if self._exponent() != 0.0 or sample_weight is not None or is_empty(logits, labels):
+            return super().forward(logits, labels, sample_weight=sample_weight)
+        rows = as_rows(logits, labels, ignore_index=self.ignore_index)
+        weight = self._class_weight(rows)
+        loss = cross_entropy(
+            rows.given,
+            labels if rows.is_soft else labels.reshape(rows.shape).long(),
+            weight=None if weight is None else weight.to(rows.given.dtype),
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            reduction=self.reduction,
+        )
+        return explained(loss, rows)
 
     def _losses(self, rows: LossRows) -> Tensor:
-        gamma = self._exponent()
+        gamma, weight = self._exponent(), self._class_weight(rows)
         if rows.is_soft or self.label_smoothing > 0.0 or gamma == 0.0:
             loss: Tensor = focal_loss(
                 rows.quiet_logits,
                 rows.target,
                 gamma=gamma,
                 label_smoothing=self.label_smoothing,
-                weight=None if self.weight is None else self.weight.to(rows.working_dtype),
+                weight=weight,
             )
             return loss
         loss = focal_rows(rows.logits, rows.target, gamma)
-        weight = self._row_weight(rows)
-        return loss if weight is None else loss * weight
+        return loss if weight is None else loss * weight[rows.target]
+
+    def _class_weight(self, rows: LossRows) -> Tensor | None:
+        if self.weight is not None and len(self.weight) != rows.n_classes:
+            check_class_weight(self.weight, n_classes=rows.n_classes, name=self._weight_name)
+        return None if self.weight is None else self.weight.to(working_dtype(rows.given))
 
     def _row_weight(self, rows: LossRows) -> Tensor | None:
-        if self.weight is None:
-            return None
-        if len(self.weight) != rows.n_classes:
-            check_class_weight(self.weight, n_classes=rows.n_classes, name=self._weight_name)
-        return None if rows.is_soft else self.weight.to(rows.working_dtype)[rows.target]
+        weight = None if rows.is_soft else self._class_weight(rows)
+        return None if weight is None else weight[rows.target]
 
     def recovery(self) -> PosteriorRecovery:
         r"""Return the calibrator that turns scores of a model trained with it into probabilities.
@@ -202,16 +217,6 @@ class FocalLoss(RowLoss):
         if self.label_smoothing > 0.0:
             settings["label_smoothing"] = self.label_smoothing
         return PosteriorRecovery(**settings)
-
-    def _cross_entropy(self, rows: LossRows, labels: Tensor) -> Tensor:
-        return cross_entropy(
-            rows.given,
-            labels if rows.is_soft else labels.reshape(rows.shape).long(),
-            weight=None if self.weight is None else self.weight.to(rows.given.dtype),
-            ignore_index=self.ignore_index,
-            label_smoothing=self.label_smoothing,
-            reduction=self.reduction,
-        )
 
     def _exponent(self) -> float | BySample | SignedSteps:
         if isinstance(self.gamma_now, AdaFocal):

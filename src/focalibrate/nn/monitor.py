@@ -8,6 +8,8 @@ from typing import Any, Self, final
 
 import numpy as np
 import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from focalibrate._check import check_count, check_n_bins
@@ -16,16 +18,17 @@ from focalibrate.engines import versions
 from focalibrate.io import SketchFile, check_time, parse_sketch, sketch_bytes, write_sketch
 from focalibrate.metrics import METRICS, Cells, Sketch
 from focalibrate.metrics.binning import equal_width_edges, equal_width_index
-from focalibrate.metrics.cells import class_cells
 from focalibrate.metrics.scores import ConfidentFraction
-from focalibrate.metrics.sketch import MAX_CLASSWISE, RowTerms, class_index, confident_of
+from focalibrate.metrics.sketch import confident_of
+from focalibrate.nn._counted import LARGE, counted_rows
 from focalibrate.nn._inputs import outputs_of
-from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
 from focalibrate.nn._sample import KeptRows, RowSample
-from focalibrate.nn._terms import LARGE, batch_terms, read_batch_rows, rows_to_keep
 
 __all__ = ["CalibrationMonitor", "MonitorMetrics"]
 
+Arrays = dict[str, NDArray[Any]]
+PIXELS_KEPT = 256
+"""Random pixels of a large image that may be kept as rows."""
 _SETTINGS = ("n_bins", "max_rows", "seed", "classwise", "by_class", "per_image")
 
 
@@ -154,38 +157,32 @@ class CalibrationMonitor:
             self._update(logits[part], labels[part], weights)
 
     def _update(self, logits: Tensor, labels: Tensor, sample_weight: Tensor | None) -> None:
-        rows, weights = read_batch_rows(
-            logits, labels, sample_weight, ignore_index=self.ignore_index
-        )
-        k, n_images, edges = rows.n_classes, len(logits), equal_width_edges(self.n_bins)
+        rows = counted_rows(logits, labels, sample_weight, ignore_index=self.ignore_index)
+        k, n_images, edges = rows.logits.shape[1], len(logits), equal_width_edges(self.n_bins)
         self._check_classes(k)
-        has_classes = self.classwise and k <= MAX_CLASSWISE
-        terms = batch_terms(rows, weights, wants_probs=has_classes)
-        if terms is None:  # every label was to be ignored
+        if len(rows.labels) == 0:  # every label was to be ignored
             if self.per_image:
                 self._images += [Cells.empty(bins=self.n_bins)] * n_images
             return
-        classes = None
-        if terms.probs is not None:
-            index = class_index(k, self.n_bins)
-            classes = class_cells(terms.probs, terms.labels, index, terms.weights)
-        positive = None if terms.positive is None else (terms.positive, terms.labels == 1)
-        found = RowTerms(
-            k, terms.confidence, terms.correct, terms.nll, terms.brier, positive, classes,
-            terms.weights, copies=None,
-        )  # fmt: skip
-        sketch = Sketch.of_terms(found, n_bins=self.n_bins)
+        terms = rows.terms(classwise=self.classwise, n_bins=self.n_bins)
+        sketch = Sketch.of_terms(terms, n_bins=self.n_bins)
         self._sketch = sketch if self._sketch is None else self._sketch + sketch
         cell = equal_width_index(terms.confidence, self.n_bins)
-        event = cell, terms.confidence, terms.correct, edges, terms.weights
+        event = cell, terms.confidence, terms.correct, edges, rows.weights
         if self.by_class:
-            table = Cells.of_index(*event, event=terms.predicted, n_events=k)
-            self._predicted = table if self._predicted is None else self._predicted + table
+            predicted = rows.logits.argmax(axis=1)
+            found = Cells.of_index(*event, event=predicted, n_events=k)
+            self._predicted = found if self._predicted is None else self._predicted + found
         if self.per_image:
-            self._images += Cells.of_index(*event, event=terms.image, n_events=n_images)
+            self._images += Cells.of_index(*event, event=rows.image, n_events=n_images)
         if self._rows is None:
             self._rows = RowSample(self.max_rows, self.seed, k)
-        self._rows.add(*rows_to_keep(rows, weights, n=self.max_rows, seed=self.seed))
+        some: Any = slice(None)
+        if rows.is_large:
+            rng = np.random.default_rng([self.seed, len(rows.labels)])
+            some = rng.integers(len(rows.labels), size=min(PIXELS_KEPT, self.max_rows))
+        w = None if rows.weights is None else rows.weights[some]
+        self._rows.add(rows.logits[some], rows.labels[some], w)
 
     @torch.no_grad()
     def collect(
@@ -336,11 +333,11 @@ class CalibrationMonitor:
         logits, labels = self.rows()
         if len(labels) == 0:
             raise ValueError("`max_rows` must be at least 1 for `fit`, got 0.")
-        weights = self._rows.rows.weights if self._rows is not None else np.empty(0)
+        assert self._rows is not None  # noqa: S101  (kept beside the sketch)
+        weights = self._rows.rows.weights
         if (weights != 1.0).any():
             options = {"sample_weight": weights} | options
-        found = fit(logits, labels, method=method, **options)
-        return found if isinstance(found, Calibrator) else found[0]
+        return fit(logits, labels, method=method, **options)
 
     def __add__(self, other: Self) -> "CalibrationMonitor":
         merged = self._like()
@@ -350,9 +347,12 @@ class CalibrationMonitor:
 
     def synchronize(self, group: Any = None) -> "CalibrationMonitor":
         """Return the merged monitor of all ranks, the same on each; a copy on a single one."""
+        parts = [self.state_dict()]
+        if dist.is_available() and dist.is_initialized():
+            parts *= dist.get_world_size(group)
+            dist.all_gather_object(parts, self.state_dict(), group=group)
         merged = self._like()
-        parts = gather_arrays(self.state_dict(), group) if is_distributed() else None
-        for state in parts or [self.state_dict()]:
+        for state in parts:
             merged._absorb(state)
         return merged
 

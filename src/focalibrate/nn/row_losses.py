@@ -8,21 +8,26 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from focalibrate._array import is_concrete
-from focalibrate._check import check_choice, check_gamma, check_positive, check_unit_interval
+from focalibrate._array import is_concrete, working_dtype
+from focalibrate._check import (
+    check_choice,
+    check_factor,
+    check_gamma,
+    check_positive,
+    check_unit_interval,
+)
 from focalibrate.calibrate import PosteriorRecovery, SigmoidCalibrator
 from focalibrate.losses.brier import brier_loss
 from focalibrate.losses.dual import dual_focal_loss
 from focalibrate.losses.mmce import mmce, weighted_mmce
 from focalibrate.losses.named import named_loss
-from focalibrate.losses.sigmoid import SOFT_LABELS, SoftLabels, sigmoid_focal_loss
+from focalibrate.losses.sigmoid import SOFT_LABELS, SoftLabels, factor, sigmoid_focal_loss
 from focalibrate.nn._rows import (
     REDUCTIONS,
     LossRows,
     Reduction,
     RowLoss,
     is_autocast,
-    working_dtype,
 )
 from focalibrate.theory import LossForm, loss_form, recover_posterior
 from focalibrate.theory.loss_forms import NOT_RECOVERABLE
@@ -275,9 +280,13 @@ class SigmoidFocalLoss(nn.Module):
         self.gamma, self.ignore_index = float(gamma), ignore_index
         self.soft_labels: SoftLabels = soft_labels
         self.reduction: Reduction = reduction
-        given = (("alpha", alpha, 1.0), ("pos_weight", pos_weight, inf), ("weight", weight, inf))
-        for name, value, most in given:
-            self.register_buffer(name, _factors(value, most, name=name), persistent=False)
+        for name, value in (("alpha", alpha), ("pos_weight", pos_weight), ("weight", weight)):
+            found: Tensor | None = None
+            if value is not None:
+                dtype = None if isinstance(value, Tensor) else torch.float64
+                found = torch.as_tensor(value, dtype=dtype)
+                check_factor(found, name=name, most=1.0 if name == "alpha" else inf)
+            self.register_buffer(name, found, persistent=False)
 
     def forward(
         self,
@@ -293,29 +302,37 @@ class SigmoidFocalLoss(nn.Module):
             logits: log-odds.
             labels: 0, 1, or soft labels in between.
             weight: factor of each label, ``>= 0``, that broadcasts with `logits`; 0 masks it.
-            normaliser: what ``"mean"`` divides the sum by, such as the number of objects; without
-                it the number of labels that count.
+            normaliser: what ``"mean"`` divides the sum by, ``> 0``, such as the number of objects;
+                without it the number of labels that count.
         """
-        if normaliser is not None and self.reduction != "mean":
-            raise ValueError(f"`normaliser` must be left out for reduction={self.reduction!r}.")
-        x, counts = logits.to(working_dtype(logits)), None
+        if normaliser is not None:
+            if self.reduction != "mean":
+                raise ValueError(
+                    f"`normaliser` must be left out for reduction={self.reduction!r}."
+                )
+            if is_concrete(normaliser) and not 0 < normaliser < inf:
+                raise ValueError(
+                    f"`normaliser` must be a finite number > 0, got {float(normaliser):g}. For "
+                    "batches without objects: `max(1, n_objects)`."
+                )
+        x, ignored = logits.to(working_dtype(logits)), None
         if self.ignore_index is not None:
-            counts = labels != self.ignore_index
-            x, labels = x.masked_fill(~counts, 0.0), labels.masked_fill(~counts, 0)
+            ignored = labels == self.ignore_index
+            x, labels = x.masked_fill(ignored, 0.0), labels.masked_fill(ignored, 0)
         loss: Tensor = sigmoid_focal_loss(
             x,
             labels,
             gamma=self.gamma,
             alpha=self.alpha,
             pos_weight=self.pos_weight,
+            weight=self.weight,
             soft_labels=self.soft_labels,
         )
-        for factor in (self.weight, _factors(weight, inf, name="weight")):
-            loss = loss if factor is None else loss * factor.to(loss)
-        loss = loss if counts is None else loss.masked_fill(~counts, 0.0)
-        if normaliser is None and counts is not None:
-            normaliser = counts.sum()
-        _factors(normaliser, inf, name="normaliser")
+        if weight is not None:
+            loss = loss * factor(weight, loss, name="weight")
+        if ignored is not None:
+            loss = loss.masked_fill(ignored, 0.0)
+            normaliser = (~ignored).sum() if normaliser is None else normaliser
         return _reduced(loss, logits, self.reduction, normaliser)
 
     def recovery(self) -> SigmoidCalibrator:
@@ -346,26 +363,10 @@ class SigmoidFocalLoss(nn.Module):
         )
 
 
-def _factors(value: Any, most: float, *, name: str) -> Tensor | None:
-    """Return `value` as a tensor, its numbers between 0 and `most`."""
-    if value is None:
-        return None
-    kind = None if isinstance(value, Tensor) else torch.float64
-    found = torch.as_tensor(value, dtype=kind)
-    if is_concrete(found) and not bool(((found >= 0) & (found <= most)).all()):
-        rule = "in [0, 1]" if most == 1.0 else ">= 0"
-        hint = " None stands for no weights." if name == "alpha" else ""
-        low, high = float(found.min()), float(found.max())
-        raise ValueError(f"`{name}` must be {rule}, found {low:.3g} to {high:.3g}.{hint}")
-    return found
-
-
-def _reduced(
-    loss: Tensor, logits: Tensor, reduction: Reduction, normaliser: Tensor | float | None = None
-) -> Tensor:
+def _reduced(loss: Tensor, logits: Tensor, reduction: Reduction, count: Any = None) -> Tensor:
     """Return the reduction of one loss per label, in the dtype that torch's losses have."""
-    if reduction == "sum" or normaliser is not None:
-        loss = loss.sum() if normaliser is None else loss.sum() / normaliser
-    elif reduction == "mean":
-        loss = loss.mean()
+    if reduction == "mean":
+        loss = loss.mean() if count is None else loss.sum() / count
+    elif reduction == "sum":
+        loss = loss.sum()
     return loss if is_autocast(logits) else loss.to(logits.dtype)

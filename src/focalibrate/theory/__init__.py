@@ -16,13 +16,7 @@ from focalibrate.theory.temperature import (
     tight_temperature_bounds,
 )
 from focalibrate.theory.thresholds import confidence_regime, gamma_star, tau_over, tau_under
-from focalibrate.theory.training_conditions import (
-    estimate_prior,
-    is_outside_smoothing,
-    shift_prior,
-    undo_class_weight,
-    undo_label_smoothing,
-)
+from focalibrate.theory.training_conditions import estimate_prior, shift_prior
 
 __all__ = [
     "LOSS_FORMS",
@@ -36,7 +30,6 @@ __all__ = [
     "estimate_prior",
     "focal_minimiser",
     "gamma_star",
-    "is_outside_smoothing",
     "loss_form",
     "nearest_temperature",
     "phi",
@@ -51,6 +44,4 @@ __all__ = [
     "tau_under",
     "temperature_bounds",
     "tight_temperature_bounds",
-    "undo_class_weight",
-    "undo_label_smoothing",
 ]

@@ -104,28 +104,27 @@ def loss_form(loss: str | LossForm, **parameters: Any) -> LossForm:
     return LossForm(loss, tuple((name, _checked(loss, name, given[name])) for name in known))
 
 
+OPEN_RANGES = {
+    "alpha": (0.0, 1.0),
+    "beta of class_balanced": (0.0, 1.0),
+    "tau": (-math.inf, math.inf),
+    "epsilon": (-1.0, math.inf),  # below, the loss rewards a low probability of the true class
+}
+
+
 def _checked(loss: str, name: str, value: Any) -> Any:
     """Return a parameter, or raise `ValueError` if it is outside its range."""
     if name in ("counts", "frequencies"):
         return tuple(float(x) for x in value)
+    ends = OPEN_RANGES.get(name, OPEN_RANGES.get(f"{name} of {loss}"))
     if name == "margin":
         check_unit_interval(value, name=name)
     elif name == "weight":
         check_positive(value, name=name)
-    elif name == "alpha" or (loss, name) == ("class_balanced", "beta"):
-        if value is not None:
-            check_open_interval(value, low=0.0, high=1.0, name=name)
-    elif name == "tau":
-        if not math.isfinite(value):
-            raise ValueError(f"`tau` must be a finite number, got {value!r}.")
-    elif name == "epsilon":
-        if not (math.isfinite(value) and value > -1):
-            raise ValueError(
-                f"`epsilon` must be a number > -1, got {value!r}: below, the loss rewards a low "
-                "probability of the true class."
-            )
-    else:
+    elif ends is None:
         check_gamma(value, name=name, minimum=-1.0 if loss == "focal" else 0.0)
+    elif value is not None or name != "alpha":
+        check_open_interval(value, low=ends[0], high=ends[1], name=name)
     return value
 
 

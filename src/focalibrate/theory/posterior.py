@@ -20,8 +20,8 @@ from focalibrate._stable.gradients import gradient_field, value_field
 from focalibrate.theory.any_loss import CODES, Recovered, recover_by_gradient
 from focalibrate.theory.loss_forms import LossForm, loss_form
 from focalibrate.theory.training_conditions import (
+    per_class,
     shift_prior,
-    undo_class_weight,
     undo_label_smoothing,
 )
 
@@ -80,7 +80,7 @@ def recover_log_posterior(
         class_weight: weights of the training loss, one per class, or the rates at which classes
             were sampled.
         label_smoothing: share of each target that was spread over all classes, in [0, 1).
-            Entries that no smoothed target can reach become 0; see `is_outside_smoothing`.
+            Entries that no smoothed target can reach become 0, and the row is renormalised.
         prior: class frequencies of the training data; needed only with `target_prior`.
         target_prior: class frequencies where the model is used; see `estimate_prior` where
             they are unknown.
@@ -158,7 +158,7 @@ def recover_log_posterior(
     else:
         found = log_softmax(form.recovered(x))
     if class_weight is not None:
-        found = undo_class_weight(found, class_weight)
+        found = log_softmax(found - xp.log(per_class(class_weight, found, name="class_weight")))
     found = undo_label_smoothing(found, label_smoothing)
     if target_prior is not None:
         found = shift_prior(found, prior, target_prior)

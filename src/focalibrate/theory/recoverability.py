@@ -11,7 +11,7 @@ from focalibrate._check import check_count, check_n_classes
 from focalibrate._stable import log_softmax
 from focalibrate._stable.gradients import GradientField, gradient_field
 from focalibrate.theory.any_loss import recover_by_gradient
-from focalibrate.theory.loss_forms import NOT_RECOVERABLE, LossForm, loss_form
+from focalibrate.theory.loss_forms import LossForm, loss_form
 
 Verdict = Literal["proper", "recoverable", "recoverable on a region", "not recoverable"]
 CLOSE = 1e-4
@@ -112,11 +112,6 @@ def _risk_of(
     if callable(loss):
         return lambda z, y: np.asarray(loss(z, np.full(len(z), y))), gradient_field(
             loss, np.zeros(1)
-        )
-    if loss in NOT_RECOVERABLE:
-        raise ValueError(
-            f"`loss` {loss!r} has no closed form: pass the function, such as "
-            "`functools.partial(focalibrate.losses.dual_focal_loss, gamma=2.0)`."
         )
     form = loss_form(loss, **parameters)
 

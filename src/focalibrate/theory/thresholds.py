@@ -35,7 +35,7 @@ def tau_over(gamma: float) -> float:
         p = math.exp(log_p)
         return -2.0 * math.expm1(log_p) + (1.0 - gamma * p) * log_p
 
-    return math.exp(_root(lambda log_p: -slope(log_p), *_bracket(gamma)))
+    return math.exp(_root(slope, -math.log1p(gamma) - 50.0, math.log(0.5)))
 
 
 def tau_under(gamma: float) -> float:
@@ -58,7 +58,7 @@ def tau_under(gamma: float) -> float:
     """
     _check_positive(gamma)
     low = math.log(tau_over(gamma))  # beyond its maximum, phi falls through 1 once
-    return math.exp(_root(lambda log_p: -_log_phi_over_gamma(math.exp(log_p), gamma), low, 0.0))
+    return math.exp(_root(lambda log_p: _log_phi_over_gamma(math.exp(log_p), gamma), low, 0.0))
 
 
 def gamma_star(p0: float) -> float:
@@ -171,16 +171,11 @@ def _polish(p: float, gamma: float) -> float:
     return gamma
 
 
-def _bracket(gamma: float) -> tuple[float, float]:
-    """Return log-probabilities that surely enclose both thresholds."""
-    return -math.log1p(gamma) - 50.0, math.log(0.5)
-
-
-def _root(rising: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of a function that is negative at `low` and positive at `high`."""
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return the root of a function whose signs at `low` and `high` differ."""
     from scipy.optimize import brentq
 
-    return float(brentq(rising, low, high, xtol=1e-15, rtol=1e-15, maxiter=200))
+    return float(brentq(function, low, high, xtol=1e-15, rtol=1e-15, maxiter=200))
 
 
 def _check_positive(gamma: float) -> None:

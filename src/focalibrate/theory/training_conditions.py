@@ -23,7 +23,6 @@ def trained_on(posterior: Array, *, class_weight: Any, label_smoothing: float) -
     r"""Return the posterior :math:`\eta'_i \propto w_i((1-\varepsilon)\eta_i + \varepsilon/K)`.
 
     It is the target of a loss with these weights and smoothed labels, shape ``[..., K]``.
-    `undo_class_weight`, then `undo_label_smoothing`, invert it.
     """
     _check_smoothing(label_smoothing)
     xp = namespace(posterior)
@@ -34,41 +33,11 @@ def trained_on(posterior: Array, *, class_weight: Any, label_smoothing: float) -
     return found
 
 
-def undo_class_weight(log_probs: Array, class_weight: Any) -> Array:
-    r"""Divide by the class weights of the training loss and renormalise.
-
-    .. math:: \eta_i \propto \eta'_i / w_i
-
-    The expected value of a class-weighted loss is lowest at the posterior
-    :math:`\eta'_i \propto w_i\eta_i`. Sampling rates per class act in the same way.
-
-    Args:
-        log_probs: log-probabilities, shape ``[..., K]``.
-        class_weight: positive weights, one per class. Their common factor does not matter.
-
-    Returns:
-        Log-probabilities, same shape, dtype and device.
-    """
-    xp = namespace(log_probs)
-    weight = per_class(class_weight, log_probs, name="class_weight")
-    return log_softmax(log_probs - xp.log(weight))
-
-
 def undo_label_smoothing(log_probs: Array, label_smoothing: float) -> Array:
-    r"""Return the posterior of the labels from that of their smoothed version.
+    r"""Return :math:`\log\eta`, :math:`\eta = \frac{\eta' - \varepsilon/K}{1-\varepsilon}`.
 
-    .. math:: \eta = \frac{\eta' - \varepsilon/K}{1 - \varepsilon}
-
-    Entries below :math:`\varepsilon/K` lie outside what smoothed targets can reach: they become
-    0 and the row is renormalised. `is_outside_smoothing` returns which rows these are.
-
-    Args:
-        log_probs: log-probabilities of a model trained on targets
-            :math:`(1-\varepsilon)y + \varepsilon/K`, shape ``[..., K]``.
-        label_smoothing: :math:`\varepsilon`, at least 0 and below 1.
-
-    Returns:
-        Log-probabilities, same shape, dtype and device; ``-inf`` where clipped.
+    Entries below :math:`\varepsilon/K`, which no smoothed target can reach, become 0, and the row
+    is renormalised.
     """
     _check_smoothing(label_smoothing)
     if label_smoothing == 0:
@@ -82,7 +51,6 @@ def undo_label_smoothing(log_probs: Array, label_smoothing: float) -> Array:
 
 def is_outside_smoothing(log_probs: Array, label_smoothing: float) -> Array:
     r"""Return which rows have an entry below :math:`\varepsilon/K`, boolean ``[...]``."""
-    _check_smoothing(label_smoothing)
     xp = namespace(log_probs)
     low = xp.min(xp.exp(log_probs), axis=-1)
     # Rounding puts an entry of exactly eps / K on either side of it.

@@ -33,6 +33,7 @@ ONE_EACH = [
         ((0.1, 0.4, 0.9), (0.2, 0.2, 0.8), (0.3,)), ((0.0, 0.5, 0.7), (0.1, 0.3, 1.0), (0.4,))
     ),
     HistogramBinning(((0, 0.5, 1), (0, 0.2, 0.9, 1), (0, 1)), ((0.0, 0.9), (0.0, 0.3, 1), (0.2,))),
+    PosteriorRecovery(2.0, label_smoothing=0.1),  # of any number of classes
 ]
 KIND = {"argvalues": ONE_EACH, "ids": [f"{i}-{c.kind}" for i, c in enumerate(ONE_EACH)]}
 FEW = {"argvalues": ONE_EACH[3:8], "ids": KIND["ids"][3:8]}

@@ -55,6 +55,17 @@ def test_bad_probs(metric, probs, message):
         metric(probs, LABELS)
 
 
+def test_the_allowed_error_of_a_sum_grows_with_the_number_of_classes():
+    for k, off, is_taken in ((151_936, 5e-4, True), (151_936, 5e-3, False), (100, 3e-5, False)):
+        probs = np.full((1, k), (1 + off) / k)
+        probs[0, 0] += 1e-9  # of no decimal: rounding does not explain it
+        if is_taken:
+            assert nll(probs, np.array([1])) > 0
+        else:
+            with pytest.raises(ValueError, match="worst row sum is off by"):
+                nll(probs, np.array([1]))
+
+
 @pytest.mark.parametrize(("probs", "message"), BAD_PROBS)
 def test_bad_probs_without_labels(probs, message):
     with pytest.raises(ValueError, match=message):

@@ -145,7 +145,7 @@ def test_value_alone_keeps_nothing():
 def test_backward_adds_no_array_of_the_size_of_the_logits():
     logits, labels = batch(64, 1000, dtype=torch.float32)
     loss = focal_rows(logits, labels, 2.0).sum()
-    kept = loss.grad_fn.next_functions[0][0].e.data_ptr()
+    kept = loss.grad_fn.next_functions[0][0].others.data_ptr()
     (gradient,) = torch.autograd.grad(loss, logits)
     assert gradient.data_ptr() == kept
 
@@ -156,7 +156,7 @@ def test_no_subnormal_numbers_are_kept(dtype):
     tiny = torch.finfo(dtype).tiny
     gaps = torch.linspace(-1.2, 0.0, 997, dtype=dtype) * -torch.tensor(tiny, dtype=dtype).log()
     logits = (200.0 + gaps)[None].requires_grad_()
-    kept = focal_rows(logits, torch.tensor([500]), 2.0).grad_fn.e
+    kept = focal_rows(logits, torch.tensor([500]), 2.0).grad_fn.others
     assert kept.eq(0).any()
     assert kept[kept > 0].min() >= tiny
 

@@ -17,7 +17,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from focalibrate.losses import AdaFocal, focal_loss
 from focalibrate.nn import CalibrationMonitor, FocalLoss
-from focalibrate.nn.integrations._losses import begin_epoch, end_epoch, focal_losses
 
 N_CLASSES = 3
 
@@ -32,7 +31,8 @@ def examples(n=96, seed=0):
 def test_the_package_imports_neither_and_an_absent_one_is_named_with_the_way_to_install_it(
     monkeypatch,
 ):
-    import focalibrate.nn as parent
+    import focalibrate.nn.integrations  # noqa: F401
+    from focalibrate import nn as parent
 
     package = "focalibrate.nn.integrations"
     monkeypatch.setattr(parent, "integrations", parent.integrations)  # so that it is put back
@@ -46,22 +46,22 @@ def test_the_package_imports_neither_and_an_absent_one_is_named_with_the_way_to_
             importlib.import_module(f"{package}.{name}")
 
 
-def test_every_focal_loss_of_a_model_is_run_by_its_policy():
-    model = torch.nn.ModuleList([FocalLoss("fls-532"), FocalLoss("adafocal"), FocalLoss(2.0)])
-    losses = list(focal_losses(model))
-    begin_epoch(losses, 20, 35)
-    assert losses[0].gamma_now == 3.0
+def test_only_losses_with_a_policy_follow_epochs_and_validation():
+    losses = [FocalLoss("fls-532"), FocalLoss("adafocal"), FocalLoss(2.0)]
     monitor = CalibrationMonitor()
     monitor.update(torch.randn(60, 3), torch.zeros(60, dtype=torch.int64))
-    end_epoch(losses, monitor.cells)
+    for loss in losses:
+        loss.set_epoch(20, 35)
+        loss.update_from(monitor.cells)
+    assert losses[0].gamma_now == 3.0
     assert losses[1].gamma == AdaFocal().updated_from(monitor.cells)
     assert losses[2].gamma == 2.0
 
 
 def test_a_schedule_needs_an_end():
     with pytest.raises(ValueError, match=r"needs the number of epochs, got -1\. Set it"):
-        begin_epoch([FocalLoss("fls-532")], 0, -1)
-    begin_epoch([FocalLoss(2.0)], 0, None)
+        FocalLoss("fls-532").set_epoch(0, -1)
+    FocalLoss(2.0).set_epoch(0, None)
 
 
 @pytest.mark.slow

@@ -117,7 +117,7 @@ def test_sigmoid_focal_loss_of_exponent_0_is_binary_cross_entropy(logits):
         (lambda: MMCELoss(kernel_width=-1.0), "`kernel_width` must be a finite number > 0"),
         (
             lambda: SigmoidFocalLoss(alpha=2.0),
-            r"`alpha` must be in \[0, 1\], found 2 to 2\. None stands",
+            r"`alpha` must be in \[0, 1\], found 2 to 2\. None means",
         ),
         (lambda: BrierLoss(label_smoothing=-0.1), r"`label_smoothing` must be .* got -0.1"),
     ],
@@ -242,6 +242,10 @@ def test_sigmoid_focal_loss_leaves_out_ignored_labels_and_their_gradient():
     kept = y >= 0
     loss = SigmoidFocalLoss(ignore_index=-1)(z, y)
     assert_close(loss, SigmoidFocalLoss()(z[kept], y[kept]))
+    each = SigmoidFocalLoss(ignore_index=-1, reduction="none")(z, y)
+    assert_close(each[kept], SigmoidFocalLoss(reduction="none")(z[kept], y[kept]))
+    assert each[0, 1] == 0
+    assert_close(SigmoidFocalLoss(ignore_index=-1, reduction="sum")(z, y), each.sum())
     loss.backward()
     assert z.grad[0, 1] == 0
     assert torch.isfinite(z.grad).all()
@@ -266,13 +270,26 @@ def test_sigmoid_recovery_undoes_weights_per_class():
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"alpha": 1.5}, {"pos_weight": -1.0}, {"weight": [1.0, -0.1]}], ids=str
+    "arguments",
+    [
+        {"alpha": 1.5},
+        {"pos_weight": -1.0},
+        {"weight": [1.0, -0.1]},
+        {"weight": [1.0, float("inf")]},
+        {"pos_weight": float("nan")},
+    ],
+    ids=str,
 )
 def test_sigmoid_focal_loss_refuses_weights_out_of_range(arguments):
-    with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must be"):
+    with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must (be|hold)"):
         SigmoidFocalLoss(**arguments)
-    with pytest.raises(ValueError, match="`normaliser` must be >= 0, found -3"):
+    with pytest.raises(ValueError, match="`normaliser` must be a finite number > 0, got -3"):
         SigmoidFocalLoss()(torch.zeros(1), torch.ones(1), normaliser=-3.0)
+    with pytest.raises(ValueError, match=r"finite number > 0, got 0.*max\(1, n_objects\)"):
+        SigmoidFocalLoss()(torch.zeros(1), torch.ones(1), normaliser=torch.tensor(0))
+    for shape in ((2,), (5, 2, 3)):
+        with pytest.raises(ValueError, match=r"`weight` must broadcast with `logits`, \(2, 3\)"):
+            SigmoidFocalLoss()(torch.zeros(2, 3), torch.ones(2, 3), weight=torch.ones(shape))
     with pytest.raises(ValueError, match="`normaliser` must be left out"):
         SigmoidFocalLoss(reduction="sum")(torch.zeros(1), torch.ones(1), normaliser=2.0)
 
@@ -309,13 +326,15 @@ def test_class_weights_as_a_list_and_as_alpha(logits):
     assert_close(two.weight, torch.tensor([0.75, 0.25]))
     with pytest.raises(ValueError, match="must not be given together"):
         FocalLoss(alpha=0.25, weight=[1.0, 2.0])
-    with pytest.raises(ValueError, match="`alpha` must hold numbers >= 0"):
+    with pytest.raises(ValueError, match="`alpha` must hold finite numbers >= 0"):
         FocalLoss(alpha=[1.0, -2.0])
+    with pytest.raises(ValueError, match="`weight` must hold finite numbers >= 0"):
+        FocalLoss(weight=[1.0, float("inf")])
     with pytest.raises(ValueError, match=r"`alpha` must .* one entry per class, shape \(4,\)"):
         FocalLoss(alpha=0.25)(logits, LABELS)
     with pytest.raises(ValueError, match=r"`alpha` must be a number in \[0, 1\], got 1.5"):
         FocalLoss(alpha=1.5)
-    with pytest.raises(ValueError, match="`weight` must hold numbers >= 0"):
+    with pytest.raises(ValueError, match="`weight` must hold finite numbers >= 0"):
         losses.focal_loss(logits, LABELS, weight=[1.0, 1.0, 1.0, -1.0])
 
 

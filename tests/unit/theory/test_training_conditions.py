@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
+from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.theory import (
     estimate_prior,
     focal_minimiser,
-    is_outside_smoothing,
     proper_focal_loss,
     recover_log_odds,
     recover_log_posterior,
@@ -87,7 +87,7 @@ def test_alpha_of_a_sigmoid_head_is_undone(gamma, alpha):
 
 def test_rows_that_smoothing_cannot_reach_are_clipped_and_counted():
     log_probs = np.log([[0.96, 0.04], [0.5, 0.5], [0.95, 0.05]])
-    assert is_outside_smoothing(log_probs, 0.1).tolist() == [True, False, False]
+    assert PosteriorRecovery(gamma=0.0, label_smoothing=0.1).n_clipped(log_probs) == 1
     got = np.exp(recover_log_posterior(log_probs, 0.0, label_smoothing=0.1))
     assert_allclose(got, [[1, 0], [0.5, 0.5], [1, 0]], atol=1e-12)
 

@@ -31,7 +31,7 @@ from focalibrate.nn.curvature._trace import NotByExampleError, SplitTrace, secon
 class LossMatrix(ABC):
     r"""A symmetric matrix over the parameters of a model: the mean over a loader.
 
-    .. math:: A = \frac1N\sum_{i=1}^N A_i + \delta I
+    .. math:: A = \frac1N\sum_{i=1}^N A_i
 
     See `HessianOperator` for the arguments.
     """
@@ -46,14 +46,12 @@ class LossMatrix(ABC):
         batches: Batches,
         *,
         parameters: Sequence[str] | None = None,
-        damping: float = 0.0,
     ) -> None:
         check_batches(batches)
         load_forward_mode()
         self.model = model
         self.loss = loss
         self.batches = batches
-        self.damping = damping
         self._parameters = select_parameters(model, parameters)
 
     @property
@@ -79,8 +77,7 @@ class LossMatrix(ABC):
                 f"{list(V.shape)}."
             )
         tangents = self._as_parameters(V)
-        answer = self._mean_over_batches(lambda p, x, y: self._product(p, x, y, tangents))
-        return answer.T + self.damping * V
+        return self._mean_over_batches(lambda p, x, y: self._product(p, x, y, tangents)).T
 
     def loss_value(self) -> float:
         """Return the mean loss over the batches."""
@@ -152,8 +149,7 @@ class LossMatrix(ABC):
             for inputs, labels, weight in self._batches_that_count():
                 count += weight
                 split.add(inputs, labels)
-        estimate = split.estimate(count)
-        return replace(estimate, value=estimate.value + self.damping * self.size)
+        return split.estimate(count)
 
     def _batches_that_count(self) -> Iterator[tuple[Any, Tensor, float]]:
         """Yield inputs, labels and the divisor of a mean over each batch."""
@@ -222,7 +218,6 @@ class HessianOperator(LossMatrix):
             batch size.
         batches: pairs of inputs and labels, the same at each reading: a list or a `DataLoader`.
         parameters: names of layers or parameters. Default: all that require a gradient.
-        damping: :math:`\delta`, added to the diagonal.
 
     Numerics:
         The gradient is differentiated by a second backward pass, one for all vectors of a block

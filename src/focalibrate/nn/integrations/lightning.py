@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from focalibrate.calibrate import PosteriorRecovery
-from focalibrate.nn.integrations._losses import begin_epoch, end_epoch, focal_losses
+from focalibrate.nn.focal import FocalLoss
 from focalibrate.nn.monitor import CalibrationMonitor
 
 try:
@@ -65,7 +65,7 @@ class CalibrationCallback(Callback):  # type: ignore[misc]  # of type Any where 
 
         See `FocalLoss.recovery`.
         """
-        found = list(focal_losses(pl_module))
+        found = _focal_losses(pl_module)
         if len(found) != 1:
             raise ValueError(
                 f"`pl_module` must have one FocalLoss among its submodules, found {len(found)}. "
@@ -75,7 +75,8 @@ class CalibrationCallback(Callback):  # type: ignore[misc]  # of type Any where 
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Tell schedules the epoch."""
-        begin_epoch(focal_losses(pl_module), trainer.current_epoch, trainer.max_epochs)
+        for loss in _focal_losses(pl_module):
+            loss.set_epoch(trainer.current_epoch, trainer.max_epochs)
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the last validation."""
@@ -109,4 +110,9 @@ class CalibrationCallback(Callback):  # type: ignore[misc]  # of type Any where 
         self.latest = self.monitor.synchronize()
         pl_module.log_dict(self.latest.metrics().as_dict(self.prefix))
         if trainer.state.fn == "fit":
-            end_epoch(focal_losses(pl_module), self.latest.cells)
+            for loss in _focal_losses(pl_module):
+                loss.update_from(self.latest.cells)
+
+
+def _focal_losses(module: LightningModule) -> list[FocalLoss]:
+    return [part for part in module.modules() if isinstance(part, FocalLoss)]

@@ -8,7 +8,7 @@ from torch import Tensor
 from focalibrate._check import check_n_bins
 from focalibrate.metrics import Cells
 from focalibrate.metrics.sketch import fine_index
-from focalibrate.nn._terms import batch_terms, read_batch_rows
+from focalibrate.nn._counted import counted_rows
 
 try:
     from torchmetrics import Metric
@@ -53,10 +53,10 @@ class CalibrationMetrics(Metric):  # type: ignore[misc]  # of type Any here
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Take in logits ``[N, K]`` or ``[N, K, d1, ...]`` and class indices."""
-        rows, _ = read_batch_rows(preds, target, None, ignore_index=self.ignore_index)
-        terms = batch_terms(rows, None, wants_probs=False)
-        if terms is None:
+        rows = counted_rows(preds, target, ignore_index=self.ignore_index)
+        if len(rows.labels) == 0:
             return
+        terms = rows.terms()
         cell_of = fine_index(self.n_bins)
         cell = cell_of(terms.confidence)
         found = Cells.of_index(cell, terms.confidence, terms.correct, cell_of.edges)

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.nn.focal import FocalLoss
-from focalibrate.nn.integrations._losses import begin_epoch, end_epoch
 from focalibrate.nn.monitor import CalibrationMonitor
 
 try:
@@ -114,13 +113,13 @@ class CalibrationCallback(TrainerCallback):  # type: ignore[misc]  # Any where n
         """Tell a schedule the epoch."""
         # A resumed epoch may begin in its middle; a sum of fractions may end just below a whole.
         epoch = min(int((state.epoch or 0.0) + 1e-6), max(0, state.num_train_epochs - 1))
-        begin_epoch([self.criterion], epoch, state.num_train_epochs)
+        self.criterion.set_epoch(epoch, state.num_train_epochs)
         self._record(state)
 
     def on_evaluate(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Adapt the exponents to an evaluation during training."""
         if self.is_training and self.latest is not None:
-            end_epoch([self.criterion], self.latest.cells)
+            self.criterion.update_from(self.latest.cells)
             self._record(state)
 
     def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:

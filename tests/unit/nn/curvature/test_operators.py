@@ -142,13 +142,6 @@ def test_frozen_parameters_do_not_count():
     assert operator.parameter_names == ["2.weight", "2.bias"]
 
 
-def test_damping_adds_to_the_diagonal():
-    x, y = data()
-    plain = as_matrix(HessianOperator(mlp(), cross_entropy, batches_of(x, y)))
-    damped = as_matrix(HessianOperator(mlp(), cross_entropy, batches_of(x, y), damping=0.5))
-    assert_allclose(damped, plain + 0.5 * np.eye(len(plain)), atol=1e-14)
-
-
 @pytest.mark.parametrize("gamma", [0.0, 2.0])
 def test_gauss_newton_against_its_definition(gamma):
     model, loss, (x, y) = mlp(), FocalLoss(gamma), data()

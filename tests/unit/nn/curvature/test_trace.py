@@ -51,7 +51,7 @@ LOSSES = {
 @pytest.mark.parametrize("operator_class", OPERATORS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_it_is_exact_where_the_model_is_linear_in_pieces(name, operator_class):
-    operator = operator_class(mlp(nn.ReLU()), LOSSES[name], batches_of(*data()), damping=0.25)
+    operator = operator_class(mlp(nn.ReLU()), LOSSES[name], batches_of(*data()))
     got = operator.trace(n_vectors=K)
     assert got.method == "by example and layer"
     assert got.standard_error == 0.0
