@@ -1,18 +1,14 @@
 """Where predictions are: a file, a folder, a glob, several of these, a URL or standard input."""
 
-import atexit
 import glob
 import gzip
 import hashlib
 import io
 import re
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import takewhile
 from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, Any, TypeAlias, cast
@@ -100,18 +96,6 @@ class Part:
         with named_errors(self.path):
             return cast(IO[bytes], system.open_input_file(inside))
 
-    def local(self) -> Path:
-        """Return a local file, downloaded into a temporary folder if it is remote."""
-        if self.remote is None and self.content is None:
-            return self.path
-        inside = "standard input" if self.remote is None else self.remote[1]
-        target = Path(_downloads()) / f"{abs(hash(inside))}" / self.path.name
-        if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with named_errors(self.path), self.open() as source, target.open("wb") as file:
-                shutil.copyfileobj(source, file, CHUNK)
-        return target
-
 
 def sha256_of(parts: Sequence[Part], *, unpacked: bool = False, at_most: int | None = None) -> str:
     """Return the SHA-256 of the bytes of several files one after another, in hex.
@@ -135,13 +119,6 @@ def sha256_of(parts: Sequence[Part], *, unpacked: bool = False, at_most: int | N
                 raise
             digest.update(part.name.encode())  # whoever reads it says that it is damaged
     return digest.hexdigest()
-
-
-@cache
-def _downloads() -> str:
-    folder = tempfile.mkdtemp(prefix="focalibrate-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 def find_parts(source: Paths, *, limit: int) -> tuple[Path, str, list[Part]]:

@@ -121,13 +121,12 @@ def open_log(
 
 
 def _open_eval(part: Part, _: StoredBytes, request: Request) -> Opened:
-    local = part.local()
-    load = partial(read_eval, part.path, local, limit=request.limit)
+    load = partial(read_eval, part, limit=request.limit)
     log = open_log(
         part.path,
         load(),
         load,
-        lambda target, document: write_eval(target, local, document["samples"]),
+        lambda target, document: write_eval(target, part, document["samples"]),
     )
     assert log is not None  # noqa: S101  `read_eval` has raised for other archives
     return log
@@ -153,9 +152,9 @@ READERS: Mapping[str, Callable[[Part, StoredBytes, Request], Opened]] = {
     ".safetensors": lambda part, _, o: open_safetensors(part, limit=o.limit),
     ".jsonl": lambda _, source, o: _open_json(source, o.limit, is_lines=True),
     ".json": lambda _, source, o: _open_json(source, o.limit, is_lines=False),
-    ".xlsx": lambda p, _, o: open_excel(p.path, p.local(), limit=o.limit, sheet=o.sheet),
+    ".xlsx": lambda part, _, o: open_excel(part, limit=o.limit, sheet=o.sheet),
     ".eval": _open_eval,
-    ".pt": lambda part, _, o: open_torch(part.path, part.local(), limit=o.limit),
+    ".pt": lambda part, _, o: open_torch(part, limit=o.limit),
 }
 
 

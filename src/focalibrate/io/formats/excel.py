@@ -8,17 +8,20 @@ from focalibrate.io.errors import file_error, listing, short
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.formats.records import table_of_columns
 from focalibrate.io.options import check_fits
+from focalibrate.io.source import Part
 
 CELL_BYTES = 100
 """Memory that one cell takes while it is read."""
 
 
-def open_excel(path: Path, local: Path, *, limit: int, sheet: str | None = None) -> Opened:
+def open_excel(part: Part, *, limit: int, sheet: str | None = None) -> Opened:
     """Return the columns of a sheet, by default of the only one that is not empty."""
+    path = part.path
     openpyxl = optional("openpyxl", path, "reading .xlsx", ", or save the sheet as CSV")
-    check_fits(path, local.stat().st_size, limit)
-    with refused(path, "is not a readable .xlsx file ({}). Save it again, or as CSV."):
-        book = openpyxl.load_workbook(local, read_only=True, data_only=True)
+    check_fits(path, part.n_bytes, limit)
+    damage = "is not a readable .xlsx file ({}). Save it again, or as CSV."
+    with refused(path, damage), part.open() as raw:
+        book = openpyxl.load_workbook(raw, read_only=True, data_only=True)
         try:
             chosen, notes = _chosen(book, sheet, path)
             rows = _rows(book[chosen], path, limit)
