@@ -11,7 +11,6 @@ import numpy as np
 from focalibrate.io.data_set import DataSet, Piece, no_rows
 from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
 from focalibrate.io.evidence import looks_like_probs
-from focalibrate.io.formats.text import with_kinds
 from focalibrate.io.options import ReadOptions, Request, request_of
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.roles.decide import resolve_roles
@@ -122,7 +121,7 @@ def _described(data: DataSet, head_rows: int) -> tuple[Table, Iterator[Table] | 
         raise no_rows(schema.path)
     head, after = joined_tables(found), next(tables, None)
     everything = range(len(schema.columns))
-    schema = with_kinds(schema, head) if head.has_cells else schema
+    schema = head.described() if head.has_cells else schema
     schema = with_listed_names(head.in_order(schema, everything))
     data.settle(schema)
     if after is None:

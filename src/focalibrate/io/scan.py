@@ -303,7 +303,6 @@ def scan_predictions(
     *,
     batch_rows: int = BATCH_ROWS,
     head_rows: int = HEAD_ROWS,
-    piece_bytes: int | None = None,
     **options: Unpack[ReadOptions],
 ) -> Scan:
     """Open predictions of any size, to be read in batches; memory is that of a few batches.
@@ -322,8 +321,6 @@ def scan_predictions(
             a list in the order given.
         batch_rows: most rows of a batch; with many classes it has fewer, about 32 MB.
         head_rows: rows that decide which column is what.
-        piece_bytes: large parquet files are cut into pieces of whole row groups of about so many
-            bytes, which workers read one by one.
         options: those of `read_predictions`.
 
     Returns:
@@ -346,7 +343,7 @@ def scan_predictions(
     if batch_rows < 1:
         raise ValueError(f"`batch_rows` must be >= 1, got {batch_rows!r}.")
     progress = options.pop("progress", None)
-    request = replace(request_of(Path(str(source)), options), piece_bytes=piece_bytes)
+    request = request_of(Path(str(source)), options)
     with _memory_named(str(source)):
         path, name, parts = find_parts(source, limit=request.limit)
         data = DataSet(path, parts, request)

@@ -144,7 +144,7 @@ def _open_json(source: StoredBytes, limit: int, *, is_lines: bool) -> Opened:
 
 
 READERS: Mapping[str, Callable[[Part, StoredBytes, Request], Opened]] = {
-    ".parquet": lambda part, _, o: open_parquet(part, piece_bytes=o.piece_bytes),
+    ".parquet": lambda part, _, __: open_parquet(part),
     ".arrow": lambda part, _, __: open_ipc(part),
     ".feather": lambda part, _, __: open_ipc(part),
     ".npy": lambda part, _, o: open_npy({part.path.stem: part}, limit=o.limit),

@@ -383,18 +383,14 @@ def _is_header(
         return not (len(first) == 1 and _is_example(first[0], body))
     columns = [[row[i] for row in body if i < len(row)] for i in range(len(first))]
     for cell, number, below in zip(first, numbers, columns, strict=True):
-        if not number and Named(cell).is_role and cell not in below:
-            return True
-    for cell, number, below in zip(first, numbers, columns, strict=True):
         values = [is_value(b, decimal_comma=decimal_comma) for b in below if b]
-        if not number and cell and values and all(values):
-            return True  # text above numbers
+        is_above_numbers = cell and values and all(values)
+        if not number and (is_above_numbers or (Named(cell).is_role and cell not in below)):
+            return True
     marked = [i for i, number in enumerate(numbers) if number]
-    whole = [_WHOLE.fullmatch(first[i]) for i in marked]
-    if not all(whole) or "" in (first[i] for i in marked):
-        return False if all(numbers) else _mixed(first, numbers, columns)
-    given = [float(first[i]) for i in marked]
-    if any(a >= b for a, b in itertools.pairwise(given)):
+    is_whole = all(_WHOLE.fullmatch(first[i]) for i in marked)
+    given = [float(first[i]) for i in marked] if is_whole else []
+    if not is_whole or any(a >= b for a, b in itertools.pairwise(given)):
         return False if all(numbers) else _mixed(first, numbers, columns)
     if "" in first:
         return True  # an unnamed index beside columns 0, 1, 2: no example leaves a cell empty

@@ -33,7 +33,7 @@ from focalibrate.io.formats.dialect import (
 )
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.options import Request
-from focalibrate.io.table import Column, Schema, Table, parsed
+from focalibrate.io.table import Column, Schema, Table
 
 BLOCK = 1 << 22
 """Bytes parsed at a time; a line must fit into them."""
@@ -102,18 +102,6 @@ def _notes(top: Top) -> tuple[str, ...]:
             f"to mean {whole}, write it so"
         ),
     )
-
-
-def with_kinds(schema: Schema, head: Table) -> Schema:
-    """Return the schema of a text table, its columns described by the first rows."""
-    comma = schema.decimal_comma
-    columns = []
-    for i, column in enumerate(schema.columns):
-        kind = head.kind_of_cells(i)
-        lists = parsed(head.data[i], kind, decimal_comma=comma) if kind == "matrix" else None
-        shape = () if lists is None else lists.shape[1:]
-        columns.append(replace(column, kind=kind, shape=shape))
-    return replace(schema, columns=tuple(columns))
 
 
 def _batches(
