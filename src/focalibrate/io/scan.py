@@ -65,9 +65,6 @@ class Scan:
         self.parts, self.pieces = reading.parts, reading.pieces
         self.is_copy = False
         self._rows = max(1, min(batch_rows, BATCH_BYTES // (8 * self.n_classes)))
-        columns = reading.schema.columns
-        is_half = all(columns[i].is_half for i in reading.roles.scores.positions)
-        self._half_rows = min(batch_rows, 2 * self._rows) if is_half else self._rows
         self._kept = kept
         self._checksum: str | None = None
         self._hashing = Lock()
@@ -121,12 +118,11 @@ class Scan:
         Raises:
             PredictionFileError: where a batch breaks a rule, with the part and its row.
         """
-        at_once = self._half_rows if half else self._rows
         done, weight, n_found = 0, 0.0, 0
         for index in range(len(self.parts)) if part is None else [part]:
             offset = self._rows_before(index)
             seen = 0
-            for table in self._tables(index, at_once, piece, keep=keep):
+            for table in self._tables(index, piece, keep=keep):
                 rows = slice(offset + table.first_row, offset + table.first_row + table.n_rows)
                 found = assemble(table, self.reading, rows, half=half, keep=keep)
                 done += table.n_rows
@@ -149,21 +145,21 @@ class Scan:
         if part is None and not weight > 0:
             raise all_zero(self._data.path, self.reading.request.weight_column or "")
 
-    def _tables(self, index: int, rows: int, piece: int | None, *, keep: bool) -> Iterator[Table]:
+    def _tables(self, index: int, piece: int | None, *, keep: bool) -> Iterator[Table]:
         """Yield the rows of a part; those of the first are there already, once."""
         opened, scores = self._data.opened(index), self.reading.roles.scores.positions[0]
         if index == 0 and piece is None and self._kept is not None:
             (head, rest), self._kept = self._kept, None
             found: Iterator[Table] = chain([head], rest)
         else:
-            found = opened.read(None if keep else self.reading.needed, rows, piece)
+            found = opened.read(None if keep else self.reading.needed, self._rows, piece)
         n_rows = opened.schema.columns[scores].n_rows
         with _memory_named(self.source):
             for table in found:
                 if n_rows is not None:  # another array may be longer
                     table.n_rows = min(table.n_rows, n_rows - table.first_row)
-                for start in range(0, table.n_rows, rows):
-                    yield table.slice(start, rows)
+                for start in range(0, table.n_rows, self._rows):
+                    yield table.slice(start, self._rows)
 
     def _constants(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the first part that do not have one entry per row."""

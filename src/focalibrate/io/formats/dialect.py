@@ -4,7 +4,7 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -104,7 +104,6 @@ def _top(text: IO[str], path: Path, *, told: bool | None, encoding: str) -> Top:
     comment = "#" if lines[0].lstrip().startswith("#") else ""
     if _EXCEL_HINT.fullmatch(lines[0].strip()):
         comment = lines[0].strip()[:4]
-    above = len(list(takewhile(lambda x: comment and x.lstrip().startswith(comment), lines)))
     kept = [line for line in lines if not (comment and line.lstrip().startswith(comment))]
     if not kept:
         raise file_error(path, "holds only comments. Write a header and at least one example.")
@@ -112,9 +111,8 @@ def _top(text: IO[str], path: Path, *, told: bool | None, encoding: str) -> Top:
     separator = find_separator(kept)
     width = max(_counts(kept[:2], separator) or [0])
     at = _comment_header(lines, kept, separator) if comment == "#" else -1
-    kept = [line for line in lines[above:] if not is_comment(line, comment, separator, width)]
-    if at >= 0:
-        kept.insert(0, lines[at].lstrip().lstrip("#"))
+    found = table_lines(lines, comment, at, separator, width)
+    kept = [line for line in found if line.strip()]
     try:
         rows = rows_in(kept, separator)
     except csv.Error as error:
@@ -239,17 +237,17 @@ def _encoding(start: bytes) -> str:
     return "utf-8-sig"
 
 
-def checked_lines(text: IO[str], path: Path, top: Top) -> Iterator[str]:
-    """Yield the lines without comments; raise where one holds zero bytes."""
-    number, is_above = -1, bool(top.comment)
-    for line in text:
-        if "\0" in line:
-            raise zero_bytes(path)
+def table_lines(
+    lines: Iterable[str], comment: str, comment_header: int, separator: str | None, width: int
+) -> Iterator[str]:
+    """Yield the lines of a table, empty in place of comments; see `Top`."""
+    number, is_above = -1, bool(comment)
+    for line in lines:
         number += bool(line.strip())
-        is_above = is_above and (not line.strip() or line.lstrip().startswith(top.comment))
-        if is_above and number == top.comment_header:
+        is_above = is_above and (not line.strip() or line.lstrip().startswith(comment))
+        if is_above and number == comment_header:
             line = line.lstrip().lstrip("#").lstrip()
-        elif is_above or is_comment(line, top.comment, top.separator, top.width):
+        elif is_above or is_comment(line, comment, separator, width):
             line = "\n"
         yield line
 

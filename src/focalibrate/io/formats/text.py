@@ -8,7 +8,7 @@ import csv
 import hashlib
 import io
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -25,10 +25,10 @@ from focalibrate.io.errors import Doubt, PredictionFileError, file_error
 from focalibrate.io.formats.dialect import (
     FOOTER,
     Top,
-    checked_lines,
     is_footer,
     look_at_top,
     split_spaces,
+    table_lines,
     zero_bytes,
 )
 from focalibrate.io.formats.opened import Opened
@@ -214,11 +214,22 @@ class _Checked(io.RawIOBase):
 
 def rows_of(source: StoredBytes, top: Top) -> Iterator[list[str]]:
     """Yield the cells of every row but the header; raise if a row has more or fewer cells."""
-    n_rows, line = 0, 1
+    n_rows, line, done = 0, 1, 0
+
+    def counted(text: Iterable[str]) -> Iterator[str]:
+        nonlocal done
+        for line in table_lines(text, top.comment, top.comment_header, top.separator, top.width):
+            if "\0" in line:
+                raise zero_bytes(source.path)
+            done += 1
+            yield line
+
     with source.open() as binary, io.TextIOWrapper(binary, top.encoding, newline="") as text:
-        reader = _Reader(checked_lines(text, source.path, top), top.separator)
+        rows: Iterator[list[str]] = map(split_spaces, counted(text))
+        if top.separator is not None:
+            rows = csv.reader(counted(text), delimiter=top.separator, strict=True)
         try:
-            for row in reader.rows:
+            for row in rows:
                 if len(row) > 1 or (row and row[0].strip()):
                     if n_rows and len(row) != top.width:
                         raise _bad_width(source.path, top, row, line)
@@ -227,28 +238,13 @@ def rows_of(source: StoredBytes, top: Top) -> Iterator[list[str]]:
                     n_rows += 1
                 elif n_rows and top.width == 1:
                     yield [""]
-                line = reader.done + 1
+                line = done + 1
         except csv.Error as error:
             why = "an unclosed or misplaced quote. Correct it, and write quotes in a cell twice"
             what = f'{why} ("").'
             if "field larger" in str(error):
                 what = f"a cell of more than {csv.field_size_limit():,} characters."
             raise file_error(source.path, f"line {line} has {what}") from error
-
-
-class _Reader:
-    """The cells of lines, and how many lines they were in."""
-
-    def __init__(self, lines: Iterator[str], separator: str | None) -> None:
-        self.done = 0
-        self.rows: Iterator[list[str]] = map(split_spaces, self._counted(lines))
-        if separator is not None:
-            self.rows = csv.reader(self._counted(lines), delimiter=separator, strict=True)
-
-    def _counted(self, lines: Iterator[str]) -> Iterator[str]:
-        for line in lines:
-            self.done += 1
-            yield line
 
 
 def _bad_width(path: Path, top: Top, row: Sequence[str], line: int) -> PredictionFileError:
