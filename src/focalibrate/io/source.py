@@ -7,7 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path, PurePath, PurePosixPath
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 from fsspec.utils import glob_translate
 
-from focalibrate.io.bytes import CODECS, DAMAGE, stdin_bytes
+from focalibrate.io.bytes import CODECS, DAMAGE, refused, stdin_bytes, unpacked
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short, shown
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
@@ -63,6 +63,7 @@ class Part:
         remote: the file system and the path in it, of a URL.
         changed: when a file behind a URL was last changed, in nanoseconds, if that is known.
         content: the bytes themselves, of standard input.
+        compression: the suffix of the compression that its first bytes show, or "".
         partition: names and values in the names of its folders, such as ``day=2026-01-31``.
         n_rows: number of rows, or None where the format does not say.
     """
@@ -72,6 +73,7 @@ class Part:
     remote: tuple[Any, str] | None = None
     changed: int | None = None
     content: bytes | None = None
+    compression: str = ""
     partition: tuple[tuple[str, str], ...] = ()
     n_rows: int | None = None
 
@@ -95,6 +97,15 @@ class Part:
         system, inside = self.remote
         with named_errors(self.path):
             return cast(IO[bytes], system.open_input_file(inside))
+
+    def unpacked(self) -> IO[bytes]:
+        """Return the file opened at its start, decompressed."""
+        return unpacked(self.open(), self.path, self.compression)
+
+    def damage_named(self) -> AbstractContextManager[None]:
+        """Turn the errors of damaged bytes into a `PredictionFileError`."""
+        text = "is truncated or damaged ({}). Copy or write it again."
+        return refused(self.path, text if self.compression else "could not be read: {}.", DAMAGE)
 
 
 def sha256_of(parts: Sequence[Part], *, unpacked: bool = False, at_most: int | None = None) -> str:

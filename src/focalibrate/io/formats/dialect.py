@@ -10,7 +10,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import IO, cast
 
-from focalibrate.io.bytes import StoredBytes
 from focalibrate.io.cells import is_number, is_value
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
 from focalibrate.io.roles.vocabulary import Named
@@ -74,10 +73,9 @@ class Top:
         return is_utf8 and self.separator is not None and not self.comment
 
 
-def look_at_top(source: StoredBytes, *, told: bool | None, encoding: str | None) -> Top:
+def look_at_top(binary: IO[bytes], path: Path, *, told: bool | None, encoding: str | None) -> Top:
     """Look at the first lines: encoding, separator, decimal mark, header."""
-    path = source.path
-    with source.open() as binary, io.BufferedReader(cast(io.RawIOBase, binary)) as buffered:
+    with io.BufferedReader(cast(io.RawIOBase, binary)) as buffered:
         guessed = encoding or _encoding(buffered.peek(4))
         try:
             "".encode(guessed)
