@@ -40,12 +40,11 @@ class Top:
     Attributes:
         separator: between cells; None for runs of white space.
         decimal_comma: numbers are written ``0,5``.
-        has_header: the first row names the columns.
         comment: what comments begin with: ``#``, or ``sep=`` as Excel writes above a table.
         comment_header: which line, blank ones not counted, is a comment and the header, as
             `np.savetxt` writes it; -1 if none is.
         encoding: of its text.
-        names: of the columns, or None.
+        names: of the columns, or None where no row names them.
         width: number of columns.
         longest: length of the longest of the lines.
         header_lines: lines to pass over before the first row.
@@ -55,7 +54,6 @@ class Top:
 
     separator: str | None
     decimal_comma: bool
-    has_header: bool
     comment: str
     comment_header: int
     encoding: str
@@ -127,7 +125,6 @@ def _top(text: IO[str], path: Path, *, told: bool | None, encoding: str) -> Top:
     return Top(
         separator=separator,
         decimal_comma=comma,
-        has_header=has_header,
         comment=comment,
         comment_header=at,
         encoding=encoding,

@@ -1,5 +1,6 @@
 """The `.xlsx` format: one sheet, its first row the header. The one use of openpyxl."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,10 @@ def _chosen(book: Any, told: str | None, path: Path) -> tuple[str, tuple[str, ..
         return told, ()
     if not sheets:
         raise file_error(path, "holds no sheet of cells. Save the table in one.")
-    filled = [name for name in sheets if _has_cells(book[name])] if len(sheets) > 1 else sheets
+    filled = sheets
+    if len(sheets) > 1:
+        cells = {s: chain.from_iterable(book[s].iter_rows(values_only=True)) for s in sheets}
+        filled = [s for s in sheets if any(cell is not None for cell in cells[s])]
     if len(filled) > 1:
         raise file_error(
             path,
@@ -74,10 +78,6 @@ def _chosen(book: Any, told: str | None, path: Path) -> tuple[str, tuple[str, ..
     chosen = (filled or sheets)[0]
     note = f'only the sheet "{short(chosen)}" is read, the others are empty'
     return chosen, (note,) if len(sheets) > 1 else ()
-
-
-def _has_cells(sheet: Any) -> bool:
-    return any(cell is not None for row in sheet.iter_rows(values_only=True) for cell in row)
 
 
 def _rows(sheet: Any, path: Path, limit: int) -> list[tuple[Any, ...]]:

@@ -229,7 +229,7 @@ def rows_of(part: Part, top: Top) -> Iterator[list[str]]:
                 if len(row) > 1 or (row and row[0].strip()):
                     if n_rows and len(row) != top.width:
                         raise _bad_width(part.path, top, row, line)
-                    if n_rows or not top.has_header:
+                    if n_rows or top.names is None:
                         yield row
                     n_rows += 1
                 elif n_rows and top.width == 1:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,23 +38,22 @@ WRITERS: Mapping[str, Callable[[Path, Iterator[Any], Output], None]] = {
     ".xlsx": write_excel,
 }
 
-Pairs: TypeAlias = Iterator[tuple[Predictions, Iterable[NDArray[Any]]]]
-"""Predictions with their other columns, and blocks of their probabilities."""
-
-Rewrite: TypeAlias = Callable[[Path, Iterable[NDArray[Any]]], None] | None
-"""Writes a file again with probabilities in it, where its format has a place for them."""
-
 
 def write_pairs(
-    path: Path, pairs: Pairs, *, suffix: str, rewrite: Rewrite, without: Sequence[str] = ()
+    path: Path,
+    pairs: Iterator[tuple[Predictions, Iterable[NDArray[Any]]]],
+    *,
+    suffix: str,
+    rewrite: Callable[[Path, Iterable[NDArray[Any]]], None] | None,
+    without: Sequence[str] = (),
 ) -> None:
     """Write the probabilities of predictions one after another, in the layout of the first.
 
     Args:
         path: the file to make.
-        pairs: the predictions, and their probabilities.
+        pairs: the predictions with their other columns, and blocks of their probabilities.
         suffix: of the format.
-        rewrite: used in its place.
+        rewrite: writes the file again with probabilities in it, if its format has a place.
         without: columns that are left out.
     """
     if rewrite is not None:

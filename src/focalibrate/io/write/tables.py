@@ -11,17 +11,14 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from focalibrate.io.bytes import optional, text_file
 from focalibrate.io.errors import file_error, short
 from focalibrate.io.source import suffix_of
+from focalibrate.io.table import is_text_type
 from focalibrate.io.write.rows import Output
-
-FLOAT32_DIGITS = "%.9g"
-"""Enough digits to restore every float32."""
 
 EXCEL_ROWS = 1 << 20
 EXCEL_TEXT = 32_767
@@ -40,16 +37,19 @@ def write_text(path: Path, rows: Iterator[Any], output: Output) -> None:
         separator = ","  # also in a .csv made from a .tsv
     separator = "\t" if output.suffix == ".tsv" else separator
     comma = like.layout.decimal_comma and separator != ","
-    digit = (FLOAT32_DIGITS if like.scores.dtype == np.float32 else "%r").__mod__
     with text_file(path, output.suffix) as file:
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
         writer.writerow(output.header)
         for table in rows:
             columns = []
             for name, column in zip(table.column_names, table.columns, strict=True):
-                cells = map(digit if name in output.new else _cell, _values(column))
+                if name in output.new or is_text_type(column.type):
+                    # of a number the fewest digits that restore it
+                    cells = column.cast(pa.string()).fill_null("").to_pylist()
+                else:
+                    cells = [_cell(value) for value in _values(column)]
                 if comma and pa.types.is_floating(column.type):
-                    cells = (cell.replace(".", ",") for cell in cells)
+                    cells = [cell.replace(".", ",") for cell in cells]
                 columns.append(cells)
             writer.writerows(zip(*columns, strict=True))
 
