@@ -74,10 +74,11 @@ def decide(
         n_rounded=0,
         n_dropped=0,
     )
+    cuts: list[Sequence[int | None]] = [opened.pieces for opened in data.each()]
     pieces = [
-        Piece(index, number, part.name, None if request.drop_missing else n_rows)
-        for index, part in enumerate(parts)
-        for number, n_rows in [*enumerate(data.opened(index).pieces)] or [(None, part.n_rows)]
+        Piece(index, i if cut else None, part.name, None if request.drop_missing else n_rows)
+        for index, (part, cut) in enumerate(zip(parts, cuts, strict=True))
+        for i, n_rows in enumerate(cut or [part.n_rows])
     ]
     reading = replace(
         reading,

@@ -86,7 +86,7 @@ def write_torch(path: Path, rows: Iterator[Any], output: Output) -> None:
 
 def _write_probs(file: IO[bytes], rows: Iterator[Any], output: Output) -> list[Any]:
     """Write the array of the probabilities block by block; return the tables without them."""
-    kept = []
+    kept = list[Any]()
     for table in rows:
         probs = _as_array(table.column("probs"))
         if not kept:
