@@ -5,7 +5,7 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
