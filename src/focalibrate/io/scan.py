@@ -119,14 +119,14 @@ class Scan:
             PredictionFileError: where a batch breaks a rule, with the part and its row.
         """
         done, weight, n_found = 0, 0.0, 0
+        before = 0 if part is None else self._rows_before(part)
         for index in range(len(self.parts)) if part is None else [part]:
-            offset = self._rows_before(index)
-            seen = 0
+            end = before
             for table in self._tables(index, piece, keep=keep):
-                rows = slice(offset + table.first_row, offset + table.first_row + table.n_rows)
-                found = assemble(table, self.reading, rows, half=half, keep=keep)
+                start = before + table.first_row
+                end = start + table.n_rows
+                found = assemble(table, self.reading, slice(start, end), half=half, keep=keep)
                 done += table.n_rows
-                seen = rows.stop
                 if self._progress is not None:
                     self._progress(done, self.n_rows)
                 if found is not None:
@@ -138,8 +138,9 @@ class Scan:
                     n_found += found.n_rows
                     weight += 1.0 if found.weights is None else float(found.weights.sum())
                     yield found
-            if index == len(self.parts) - 1 and piece in (None, self.pieces[-1].number):
-                self._check_all_labels_used(seen)
+            before = end
+        if index == len(self.parts) - 1 and piece in (None, self.pieces[-1].number):
+            self._check_all_labels_used(before)
         if part is None and not n_found:
             raise file_error(self._data.path, "has missing values in every row.")
         if part is None and not weight > 0:
@@ -274,13 +275,12 @@ class Scan:
         labels = self.reading.labels
         if labels is None or not labels.is_by_order:
             return 0
-        total = 0
-        scores = self.reading.roles.scores.positions[0]
-        for i in range(index):
-            n = self.parts[i].n_rows
-            if n is None:
-                n = sum(t.n_rows for t in self._data.opened(i).read([scores], self._rows, None))
-            total += n
+        scores, total = self.reading.roles.scores.positions[0], 0
+        for part, opened in zip(self.parts[:index], self._data.each(), strict=False):
+            n_rows = part.n_rows
+            if n_rows is None:
+                n_rows = sum(table.n_rows for table in opened.read([scores], self._rows, None))
+            total += n_rows
         return total
 
     def _check_all_labels_used(self, n_rows: int) -> None:
