@@ -123,8 +123,8 @@ def table_of_document(path: Path, document: Any) -> Opened:
     if isinstance(document, dict):
         document = {k: v for k, v in document.items() if isinstance(v, (list, dict))} or document
         lists = [v for v in document.values() if isinstance(v, list)]
-        if len(document) == len(lists) == 1 and all(isinstance(r, dict) for r in lists[0]):
-            return table_of_records(path, lists[0])  # {"model": "a", "results": [...]}
+        if len(lists) == 1 and all(isinstance(r, dict) for r in lists[0]):
+            return table_of_records(path, lists[0])  # {"schema": {...}, "data": [...]}
         names, document = _class_names(document)
         found = _from_mapping(document)
         if found is not None and found and len({len(v) for v in found.values()}) == 1:
@@ -163,15 +163,10 @@ def _from_mapping(document: dict[str, Any]) -> dict[str, list[Any]] | None:
     """Return columns of a JSON object, or None if its form is not known."""
     names, rows = document.get("columns"), document.get("data")
     if "columns" in document and isinstance(rows, list):  # split
-        is_even = isinstance(names, list) and all(
-            isinstance(r, list) and len(r) == len(names) for r in rows
-        )
-        return (
-            {str(n): [r[i] for r in rows] for i, n in enumerate(names or ())} if is_even else None
-        )
-    if "schema" in document and isinstance(rows, list):  # table
-        is_even = bool(rows) and all(isinstance(r, dict) for r in rows)
-        return {str(n): [r.get(n) for r in rows] for n in rows[0]} if is_even else None
+        if not isinstance(names, list):
+            return None
+        is_even = all(isinstance(r, list) and len(r) == len(names) for r in rows)
+        return {str(n): [r[i] for r in rows] for i, n in enumerate(names)} if is_even else None
     if document and all(isinstance(v, list) for v in document.values()):
         return document
     if document and all(isinstance(v, Mapping) for v in document.values()):
