@@ -15,13 +15,7 @@ from focalibrate.io.predictions import Predictions
 from focalibrate.io.source import suffix_of
 from focalibrate.io.write.arrays import write_npy, write_npz, write_safetensors, write_torch
 from focalibrate.io.write.rows import Output
-from focalibrate.io.write.tables import (
-    write_excel,
-    write_ipc,
-    write_json,
-    write_parquet,
-    write_text,
-)
+from focalibrate.io.write.tables import write_arrow, write_excel, write_json, write_text
 
 STREAMED = (".csv", ".tsv", ".txt", ".parquet", ".feather", ".arrow", ".jsonl")
 """Formats that are written some rows at a time."""
@@ -32,8 +26,7 @@ WRITERS: Mapping[str, Callable[[Path, Iterator[Any], Output], None]] = {
     ".safetensors": write_safetensors,
     ".pt": write_torch,
     **dict.fromkeys((".csv", ".tsv", ".txt"), write_text),
-    ".parquet": write_parquet,
-    **dict.fromkeys((".feather", ".arrow"), write_ipc),
+    **dict.fromkeys((".parquet", ".feather", ".arrow"), write_arrow),
     **dict.fromkeys((".jsonl", ".json"), write_json),
     ".xlsx": write_excel,
 }

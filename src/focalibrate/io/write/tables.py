@@ -5,11 +5,11 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
@@ -87,19 +87,12 @@ def _cell(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def write_parquet(path: Path, rows: Iterator[Any], output: Output) -> None:
-    """Write one row group per block; other columns and a pandas index are kept as they were."""
-    _write_arrow(path, rows, output, pa_parquet.ParquetWriter)
+def write_arrow(path: Path, rows: Iterator[Any], output: Output) -> None:
+    """Write one row group of parquet, or one batch of an Arrow file (feather), per block.
 
-
-def write_ipc(path: Path, rows: Iterator[Any], output: Output) -> None:
-    """Write an Arrow file (feather version 2), one batch per block."""
-    _write_arrow(path, rows, output, pa.ipc.new_file)
-
-
-def _write_arrow(
-    path: Path, rows: Iterator[Any], output: Output, opened: Callable[[IO[bytes], Any], Any]
-) -> None:
+    Other columns and a pandas index are kept as they were.
+    """
+    opened: Any = pa_parquet.ParquetWriter if output.suffix == ".parquet" else pa.ipc.new_file
     metadata = {"pandas": _pandas_metadata(output)}
     if output.class_names is not None:
         metadata["class_names"] = json.dumps(output.class_names)
