@@ -74,7 +74,8 @@ class Top:
 def look_at_top(binary: IO[bytes], path: Path, *, told: bool | None, encoding: str | None) -> Top:
     """Look at the first lines: encoding, separator, decimal mark, header."""
     with io.BufferedReader(cast(io.RawIOBase, binary)) as buffered:
-        guessed = encoding or _encoding(buffered.peek(4))
+        is_utf16 = buffered.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
+        guessed = encoding or ("utf-16" if is_utf16 else "utf-8-sig")
         try:
             "".encode(guessed)
         except LookupError as error:
@@ -224,12 +225,6 @@ def is_comment(line: str, comment: str, separator: str | None, width: int) -> bo
         return len(cells_of(line, separator)) != width
     except csv.Error:
         return True
-
-
-def _encoding(start: bytes) -> str:
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "utf-16"
-    return "utf-8-sig"
 
 
 def table_lines(
