@@ -8,8 +8,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
@@ -67,32 +66,21 @@ DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 Kinds: TypeAlias = tuple[type[Exception], ...]
 
 
-@dataclass(frozen=True)
-class StoredBytes:
-    """Bytes that can be opened several times.
+def unpacked(raw: IO[bytes], path: Path, compression: str) -> IO[bytes]:
+    """Return the bytes of an opened file, decompressed.
 
-    Attributes:
+    Args:
+        raw: the file, which is closed with what is returned.
         path: what messages call it.
-        opener: opens the stored bytes.
-        size: stored bytes.
-        compression: suffix of the compression, or "".
+        compression: its suffix, or "".
     """
-
-    path: Path
-    opener: Callable[[], IO[bytes]]
-    size: int
-    compression: str = ""
-
-    def open(self) -> IO[bytes]:
-        """Return the bytes from their start, decompressed."""
-        raw = self.opener()
-        if not self.compression:
-            return raw
-        try:
-            return _Unpacked(CODECS[self.compression].unpacked(raw, self.path), raw)
-        except BaseException:
-            raw.close()
-            raise
+    if not compression:
+        return raw
+    try:
+        return _Unpacked(CODECS[compression].unpacked(raw, path), raw)
+    except BaseException:
+        raw.close()
+        raise
 
 
 class _Unpacked(io.BufferedReader):
@@ -150,14 +138,6 @@ def optional(name: str, path: Path, what: str, instead: str = "") -> Any:
     except ImportError as error:
         text = f"{what} needs {name}. Install it: `pip install {name}`{instead}."
         raise file_error(path, text) from error
-
-
-def damage_named(source: StoredBytes) -> AbstractContextManager[None]:
-    """Turn the errors of damaged bytes into a `PredictionFileError`."""
-    if source.compression:
-        text = "is truncated or damaged ({}). Copy or write it again."
-        return refused(source.path, text, DAMAGE)
-    return refused(source.path, "could not be read: {}.", DAMAGE)
 
 
 @contextmanager

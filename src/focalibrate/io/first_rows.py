@@ -11,7 +11,6 @@ import numpy as np
 from focalibrate.io.data_set import DataSet, Piece, no_rows
 from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
 from focalibrate.io.evidence import looks_like_probs
-from focalibrate.io.formats.text import with_kinds
 from focalibrate.io.options import ReadOptions, Request, request_of
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.roles.decide import resolve_roles
@@ -75,13 +74,12 @@ def decide(
         n_rounded=0,
         n_dropped=0,
     )
-    pieces = list[Piece]()
-    for index, part in enumerate(parts):
-        cut: list[tuple[int | None, int | None]] = [*enumerate(data.opened(index).pieces)]
-        for number, n_rows in cut or [(None, part.n_rows)]:
-            pieces.append(
-                Piece(index, number, part.name, None if request.drop_missing else n_rows)
-            )
+    cuts: list[Sequence[int | None]] = [opened.pieces for opened in data.each()]
+    pieces = [
+        Piece(index, i if cut else None, part.name, None if request.drop_missing else n_rows)
+        for index, (part, cut) in enumerate(zip(parts, cuts, strict=True))
+        for i, n_rows in enumerate(cut or [part.n_rows])
+    ]
     reading = replace(
         reading,
         like=like,
@@ -124,7 +122,7 @@ def _described(data: DataSet, head_rows: int) -> tuple[Table, Iterator[Table] | 
         raise no_rows(schema.path)
     head, after = joined_tables(found), next(tables, None)
     everything = range(len(schema.columns))
-    schema = with_kinds(schema, head) if head.has_cells else schema
+    schema = head.described() if head.has_cells else schema
     schema = with_listed_names(head.in_order(schema, everything))
     data.settle(schema)
     if after is None:

@@ -84,8 +84,6 @@ class Request:
     sheet: str | None = None
     max_memory: str | int | None = None
     progress: Callable[[int, int | None], None] | None = None
-    piece_bytes: int | None = None
-    """Size of the pieces of a parquet file; None for the usual one."""
 
     @cached_property
     def limit(self) -> int:

@@ -65,9 +65,6 @@ class Scan:
         self.parts, self.pieces = reading.parts, reading.pieces
         self.is_copy = False
         self._rows = max(1, min(batch_rows, BATCH_BYTES // (8 * self.n_classes)))
-        columns = reading.schema.columns
-        is_half = all(columns[i].is_half for i in reading.roles.scores.positions)
-        self._half_rows = min(batch_rows, 2 * self._rows) if is_half else self._rows
         self._kept = kept
         self._checksum: str | None = None
         self._hashing = Lock()
@@ -121,16 +118,15 @@ class Scan:
         Raises:
             PredictionFileError: where a batch breaks a rule, with the part and its row.
         """
-        at_once = self._half_rows if half else self._rows
         done, weight, n_found = 0, 0.0, 0
+        before = 0 if part is None else self._rows_before(part)
         for index in range(len(self.parts)) if part is None else [part]:
-            offset = self._rows_before(index)
-            seen = 0
-            for table in self._tables(index, at_once, piece, keep=keep):
-                rows = slice(offset + table.first_row, offset + table.first_row + table.n_rows)
-                found = assemble(table, self.reading, rows, half=half, keep=keep)
+            end = before
+            for table in self._tables(index, piece, keep=keep):
+                start = before + table.first_row
+                end = start + table.n_rows
+                found = assemble(table, self.reading, slice(start, end), half=half, keep=keep)
                 done += table.n_rows
-                seen = rows.stop
                 if self._progress is not None:
                     self._progress(done, self.n_rows)
                 if found is not None:
@@ -142,28 +138,29 @@ class Scan:
                     n_found += found.n_rows
                     weight += 1.0 if found.weights is None else float(found.weights.sum())
                     yield found
-            if index == len(self.parts) - 1 and piece in (None, self.pieces[-1].number):
-                self._check_all_labels_used(seen)
+            before = end
+        if index == len(self.parts) - 1 and piece in (None, self.pieces[-1].number):
+            self._check_all_labels_used(before)
         if part is None and not n_found:
             raise file_error(self._data.path, "has missing values in every row.")
         if part is None and not weight > 0:
             raise all_zero(self._data.path, self.reading.request.weight_column or "")
 
-    def _tables(self, index: int, rows: int, piece: int | None, *, keep: bool) -> Iterator[Table]:
+    def _tables(self, index: int, piece: int | None, *, keep: bool) -> Iterator[Table]:
         """Yield the rows of a part; those of the first are there already, once."""
         opened, scores = self._data.opened(index), self.reading.roles.scores.positions[0]
         if index == 0 and piece is None and self._kept is not None:
             (head, rest), self._kept = self._kept, None
             found: Iterator[Table] = chain([head], rest)
         else:
-            found = opened.read(None if keep else self.reading.needed, rows, piece)
+            found = opened.read(None if keep else self.reading.needed, self._rows, piece)
         n_rows = opened.schema.columns[scores].n_rows
         with _memory_named(self.source):
             for table in found:
                 if n_rows is not None:  # another array may be longer
                     table.n_rows = min(table.n_rows, n_rows - table.first_row)
-                for start in range(0, table.n_rows, rows):
-                    yield table.slice(start, rows)
+                for start in range(0, table.n_rows, self._rows):
+                    yield table.slice(start, self._rows)
 
     def _constants(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the first part that do not have one entry per row."""
@@ -278,13 +275,12 @@ class Scan:
         labels = self.reading.labels
         if labels is None or not labels.is_by_order:
             return 0
-        total = 0
-        scores = self.reading.roles.scores.positions[0]
-        for i in range(index):
-            n = self.parts[i].n_rows
-            if n is None:
-                n = sum(t.n_rows for t in self._data.opened(i).read([scores], self._rows, None))
-            total += n
+        scores, total = self.reading.roles.scores.positions[0], 0
+        for part, opened in zip(self.parts[:index], self._data.each(), strict=False):
+            n_rows = part.n_rows
+            if n_rows is None:
+                n_rows = sum(table.n_rows for table in opened.read([scores], self._rows, None))
+            total += n_rows
         return total
 
     def _check_all_labels_used(self, n_rows: int) -> None:
@@ -303,7 +299,6 @@ def scan_predictions(
     *,
     batch_rows: int = BATCH_ROWS,
     head_rows: int = HEAD_ROWS,
-    piece_bytes: int | None = None,
     **options: Unpack[ReadOptions],
 ) -> Scan:
     """Open predictions of any size, to be read in batches; memory is that of a few batches.
@@ -322,8 +317,6 @@ def scan_predictions(
             a list in the order given.
         batch_rows: most rows of a batch; with many classes it has fewer, about 32 MB.
         head_rows: rows that decide which column is what.
-        piece_bytes: large parquet files are cut into pieces of whole row groups of about so many
-            bytes, which workers read one by one.
         options: those of `read_predictions`.
 
     Returns:
@@ -346,7 +339,7 @@ def scan_predictions(
     if batch_rows < 1:
         raise ValueError(f"`batch_rows` must be >= 1, got {batch_rows!r}.")
     progress = options.pop("progress", None)
-    request = replace(request_of(Path(str(source)), options), piece_bytes=piece_bytes)
+    request = request_of(Path(str(source)), options)
     with _memory_named(str(source)):
         path, name, parts = find_parts(source, limit=request.limit)
         data = DataSet(path, parts, request)

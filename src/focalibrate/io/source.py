@@ -1,18 +1,14 @@
 """Where predictions are: a file, a folder, a glob, several of these, a URL or standard input."""
 
-import atexit
 import glob
 import gzip
 import hashlib
 import io
 import re
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import takewhile
 from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, Any, TypeAlias, cast
@@ -21,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 
-from focalibrate.io.bytes import CODECS, DAMAGE, stdin_bytes
+from focalibrate.io.bytes import CODECS, DAMAGE, refused, stdin_bytes, unpacked
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short, shown
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
@@ -65,6 +61,7 @@ class Part:
         remote: the file system and the path in it, of a URL.
         changed: when a file behind a URL was last changed, in nanoseconds, if that is known.
         content: the bytes themselves, of standard input.
+        compression: the suffix of the compression that its first bytes show, or "".
         partition: names and values in the names of its folders, such as ``day=2026-01-31``.
         n_rows: number of rows, or None where the format does not say.
     """
@@ -74,6 +71,7 @@ class Part:
     remote: tuple[Any, str] | None = None
     changed: int | None = None
     content: bytes | None = None
+    compression: str = ""
     partition: tuple[tuple[str, str], ...] = ()
     n_rows: int | None = None
 
@@ -98,17 +96,14 @@ class Part:
         with named_errors(self.path):
             return cast(IO[bytes], system.open_input_file(inside))
 
-    def local(self) -> Path:
-        """Return a local file, downloaded into a temporary folder if it is remote."""
-        if self.remote is None and self.content is None:
-            return self.path
-        inside = "standard input" if self.remote is None else self.remote[1]
-        target = Path(_downloads()) / f"{abs(hash(inside))}" / self.path.name
-        if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with named_errors(self.path), self.open() as source, target.open("wb") as file:
-                shutil.copyfileobj(source, file, CHUNK)
-        return target
+    def unpacked(self) -> IO[bytes]:
+        """Return the file opened at its start, decompressed."""
+        return unpacked(self.open(), self.path, self.compression)
+
+    def damage_named(self) -> AbstractContextManager[None]:
+        """Turn the errors of damaged bytes into a `PredictionFileError`."""
+        text = "is truncated or damaged ({}). Copy or write it again."
+        return refused(self.path, text if self.compression else "could not be read: {}.", DAMAGE)
 
 
 def sha256_of(parts: Sequence[Part], *, unpacked: bool = False, at_most: int | None = None) -> str:
@@ -133,13 +128,6 @@ def sha256_of(parts: Sequence[Part], *, unpacked: bool = False, at_most: int | N
                 raise
             digest.update(part.name.encode())  # whoever reads it says that it is damaged
     return digest.hexdigest()
-
-
-@cache
-def _downloads() -> str:
-    folder = tempfile.mkdtemp(prefix="focalibrate-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 def find_parts(source: Paths, *, limit: int) -> tuple[Path, str, list[Part]]:

@@ -224,14 +224,16 @@ class Table:
         found: list[str] = self.data[position].to_pylist()
         return found
 
-    def kind_of_cells(self, position: int) -> Kind:
-        """Return what the cells of a column of a text table are."""
-        cells, comma = self.data[position], self.schema.decimal_comma
-        numbers = parsed(cells, "number", decimal_comma=comma)
-        if numbers is not None and not np.isnan(numbers).all():
-            self._values[position] = numbers
-            return "number"
-        return _kind_of_words(cells, numbers, decimal_comma=comma)
+    def described(self) -> Schema:
+        """Return the schema of a text table, its columns described by these rows."""
+        comma, columns = self.schema.decimal_comma, list[Column]()
+        for i, column in enumerate(self.columns):
+            kind, values = _kind_of_cells(self.data[i], decimal_comma=comma)
+            if values is not None:
+                self._values[i] = values
+            shape = () if values is None else values.shape[1:]
+            columns.append(replace(column, kind=kind, shape=shape))
+        return replace(self.schema, columns=tuple(columns))
 
     def is_kind(self, position: int, *kinds: str) -> bool:
         """Return whether the column's cells are of one of these kinds."""
@@ -349,20 +351,24 @@ def unwrapped(cell: str) -> str:
     return _SCALAR.sub(r"\1", text if found is None else found[1])
 
 
-def _kind_of_words(
-    cells: Any, numbers: NDArray[np.float64] | None, *, decimal_comma: bool
-) -> Kind:
+def _kind_of_cells(cells: Any, *, decimal_comma: bool) -> tuple[Kind, NDArray[Any] | None]:
+    """Return what cells of text are, and their values if they are not text."""
+    numbers = parsed(cells, "number", decimal_comma=decimal_comma)
+    if numbers is not None and not np.isnan(numbers).all():
+        return "number", numbers
     known = [unwrapped(cell) for cell in pc.unique(cells).to_pylist() if cell and cell.strip()]
     if not known:
-        return "empty"
+        return "empty", None
     if numbers is not None:  # a column of nothing but "None" or "?" is text
-        return "number" if any(cell.lower() not in MISSING for cell in known) else "text"
-    kind: Kind = "text"
+        is_number = any(cell.lower() not in MISSING for cell in known)
+        return ("number", numbers) if is_number else ("text", None)
+    kind: Kind = "matrix"
     if all(cell.lower() in BOOLEANS for cell in known):
         kind = "bool"
-    elif all(cell.startswith("[") and cell.endswith("]") for cell in known):
-        kind = "matrix"
-    return kind if parsed(cells, kind, decimal_comma=decimal_comma) is not None else "text"
+    elif not all(cell.startswith("[") and cell.endswith("]") for cell in known):
+        return "text", None
+    values = parsed(cells, kind, decimal_comma=decimal_comma)
+    return ("text", None) if values is None else (kind, values)
 
 
 def parsed(cells: Any, kind: Kind, *, decimal_comma: bool) -> NDArray[Any] | None:

@@ -26,7 +26,7 @@ Batches = Callable[[list[str], int, int | None], Iterator[Any]]
 """Yield batches of some columns, of at most so many rows, of one piece or of all."""
 
 
-def open_parquet(part: Part, *, piece_bytes: int | None = None) -> Opened:
+def open_parquet(part: Part) -> Opened:
     """Return the rows of a parquet file."""
     with (
         _damage_named(part.path, ".parquet"),
@@ -36,7 +36,7 @@ def open_parquet(part: Part, *, piece_bytes: int | None = None) -> Opened:
         schema, n_rows = file.schema_arrow, max(0, file.metadata.num_rows)
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         sizes = [(max(0, group.num_rows), group.total_byte_size) for group in groups]
-    ranges = _ranges(sizes, piece_bytes or PIECE_BYTES)
+    ranges = _ranges(sizes)
 
     def batches(names: list[str], rows: int, piece: int | None) -> Iterator[Any]:
         wanted = None if piece is None else list(ranges[piece])
@@ -48,12 +48,12 @@ def open_parquet(part: Part, *, piece_bytes: int | None = None) -> Opened:
     return replace(found, n_rows=n_rows, pieces=pieces if len(pieces) > 1 else ())
 
 
-def _ranges(sizes: Sequence[tuple[int, int]], piece_bytes: int) -> list[range]:
-    """Cut row groups, given by their rows and bytes, into ranges of about so many bytes."""
+def _ranges(sizes: Sequence[tuple[int, int]]) -> list[range]:
+    """Cut row groups, given by their rows and bytes, into the ranges of the pieces."""
     found, first, held = [], 0, 0
     for i, (_, n_bytes) in enumerate(sizes):
         held += n_bytes
-        if held >= piece_bytes or i == len(sizes) - 1:
+        if held >= PIECE_BYTES or i == len(sizes) - 1:
             found.append(range(first, i + 1))
             first, held = i + 1, 0
     return [r for r in found if sum(sizes[i][0] for i in r)]

@@ -10,7 +10,7 @@ from typing import IO, Any
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from focalibrate.io.bytes import StoredBytes, compression_of
+from focalibrate.io.bytes import compression_of
 from focalibrate.io.errors import file_error, short
 from focalibrate.io.formats.answers import Answers, add_calibrated, table_of_answers
 from focalibrate.io.formats.arrays import open_npy, open_npz, open_safetensors
@@ -120,42 +120,41 @@ def open_log(
     return replace(table, layout={**table.layout, "rewrite": rewrite})
 
 
-def _open_eval(part: Part, _: StoredBytes, request: Request) -> Opened:
-    local = part.local()
-    load = partial(read_eval, part.path, local, limit=request.limit)
+def _open_eval(part: Part, request: Request) -> Opened:
+    load = partial(read_eval, part, limit=request.limit)
     log = open_log(
         part.path,
         load(),
         load,
-        lambda target, document: write_eval(target, local, document["samples"]),
+        lambda target, document: write_eval(target, part, document["samples"]),
     )
     assert log is not None  # noqa: S101  `read_eval` has raised for other archives
     return log
 
 
-def _open_json(source: StoredBytes, limit: int, *, is_lines: bool) -> Opened:
+def _open_json(part: Part, limit: int, *, is_lines: bool) -> Opened:
     """Return the columns of a document, or of one object per line."""
     with many_objects():
-        load = partial(records_in if is_lines else document_in, source, limit)
+        load = partial(records_in if is_lines else document_in, part, limit)
         document = load()
         if document is None:
-            return _open_json(source, limit, is_lines=not is_lines)
-        log = open_log(source.path, document, load, partial(write_json, is_lines=is_lines))
-        return log or table_of_document(source.path, document)
+            return _open_json(part, limit, is_lines=not is_lines)
+        log = open_log(part.path, document, load, partial(write_json, is_lines=is_lines))
+        return log or table_of_document(part.path, document)
 
 
-READERS: Mapping[str, Callable[[Part, StoredBytes, Request], Opened]] = {
-    ".parquet": lambda part, _, o: open_parquet(part, piece_bytes=o.piece_bytes),
-    ".arrow": lambda part, _, __: open_ipc(part),
-    ".feather": lambda part, _, __: open_ipc(part),
-    ".npy": lambda part, _, o: open_npy({part.path.stem: part}, limit=o.limit),
-    ".npz": lambda part, _, o: open_npz(part, limit=o.limit),
-    ".safetensors": lambda part, _, o: open_safetensors(part, limit=o.limit),
-    ".jsonl": lambda _, source, o: _open_json(source, o.limit, is_lines=True),
-    ".json": lambda _, source, o: _open_json(source, o.limit, is_lines=False),
-    ".xlsx": lambda p, _, o: open_excel(p.path, p.local(), limit=o.limit, sheet=o.sheet),
+READERS: Mapping[str, Callable[[Part, Request], Opened]] = {
+    ".parquet": lambda part, _: open_parquet(part),
+    ".arrow": lambda part, _: open_ipc(part),
+    ".feather": lambda part, _: open_ipc(part),
+    ".npy": lambda part, o: open_npy({part.path.stem: part}, limit=o.limit),
+    ".npz": lambda part, o: open_npz(part, limit=o.limit),
+    ".safetensors": lambda part, o: open_safetensors(part, limit=o.limit),
+    ".jsonl": lambda part, o: _open_json(part, o.limit, is_lines=True),
+    ".json": lambda part, o: _open_json(part, o.limit, is_lines=False),
+    ".xlsx": lambda part, o: open_excel(part, limit=o.limit, sheet=o.sheet),
     ".eval": _open_eval,
-    ".pt": lambda part, _, o: open_torch(part.path, part.local(), limit=o.limit),
+    ".pt": lambda part, o: open_torch(part, limit=o.limit),
 }
 
 
@@ -164,13 +163,12 @@ def open_part(part: Part, request: Request) -> Opened:
     with part.open() as file:
         suffix, notes = _chosen_format(part, file)
         file.seek(0)
-        compression = compression_of(file.read(8))
+        part = replace(part, compression=compression_of(file.read(8)))
         file.seek(0)
-        source = StoredBytes(part.path, part.open, part.n_bytes, compression)
         if suffix not in READERS:
-            found = open_text(source, file, request)
+            found = open_text(part, file, request)
     if suffix in READERS:
-        found = READERS[suffix](part, source, request)
+        found = READERS[suffix](part, request)
     schema = found.schema
     found = replace(found, schema=replace(schema, notes=(*schema.notes, *notes)))
     return _with_partition(found, part) if part.partition and schema.is_table else found

@@ -4,13 +4,12 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import IO, cast
 
-from focalibrate.io.bytes import StoredBytes
 from focalibrate.io.cells import is_number, is_value
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
 from focalibrate.io.roles.vocabulary import Named
@@ -41,12 +40,11 @@ class Top:
     Attributes:
         separator: between cells; None for runs of white space.
         decimal_comma: numbers are written ``0,5``.
-        has_header: the first row names the columns.
         comment: what comments begin with: ``#``, or ``sep=`` as Excel writes above a table.
         comment_header: which line, blank ones not counted, is a comment and the header, as
             `np.savetxt` writes it; -1 if none is.
         encoding: of its text.
-        names: of the columns, or None.
+        names: of the columns, or None where no row names them.
         width: number of columns.
         longest: length of the longest of the lines.
         header_lines: lines to pass over before the first row.
@@ -56,7 +54,6 @@ class Top:
 
     separator: str | None
     decimal_comma: bool
-    has_header: bool
     comment: str
     comment_header: int
     encoding: str
@@ -74,11 +71,11 @@ class Top:
         return is_utf8 and self.separator is not None and not self.comment
 
 
-def look_at_top(source: StoredBytes, *, told: bool | None, encoding: str | None) -> Top:
+def look_at_top(binary: IO[bytes], path: Path, *, told: bool | None, encoding: str | None) -> Top:
     """Look at the first lines: encoding, separator, decimal mark, header."""
-    path = source.path
-    with source.open() as binary, io.BufferedReader(cast(io.RawIOBase, binary)) as buffered:
-        guessed = encoding or _encoding(buffered.peek(4))
+    with io.BufferedReader(cast(io.RawIOBase, binary)) as buffered:
+        is_utf16 = buffered.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
+        guessed = encoding or ("utf-16" if is_utf16 else "utf-8-sig")
         try:
             "".encode(guessed)
         except LookupError as error:
@@ -104,7 +101,6 @@ def _top(text: IO[str], path: Path, *, told: bool | None, encoding: str) -> Top:
     comment = "#" if lines[0].lstrip().startswith("#") else ""
     if _EXCEL_HINT.fullmatch(lines[0].strip()):
         comment = lines[0].strip()[:4]
-    above = len(list(takewhile(lambda x: comment and x.lstrip().startswith(comment), lines)))
     kept = [line for line in lines if not (comment and line.lstrip().startswith(comment))]
     if not kept:
         raise file_error(path, "holds only comments. Write a header and at least one example.")
@@ -112,9 +108,8 @@ def _top(text: IO[str], path: Path, *, told: bool | None, encoding: str) -> Top:
     separator = find_separator(kept)
     width = max(_counts(kept[:2], separator) or [0])
     at = _comment_header(lines, kept, separator) if comment == "#" else -1
-    kept = [line for line in lines[above:] if not is_comment(line, comment, separator, width)]
-    if at >= 0:
-        kept.insert(0, lines[at].lstrip().lstrip("#"))
+    found = table_lines(lines, comment, at, separator, width)
+    kept = [line for line in found if line.strip()]
     try:
         rows = rows_in(kept, separator)
     except csv.Error as error:
@@ -131,7 +126,6 @@ def _top(text: IO[str], path: Path, *, told: bool | None, encoding: str) -> Top:
     return Top(
         separator=separator,
         decimal_comma=comma,
-        has_header=has_header,
         comment=comment,
         comment_header=at,
         encoding=encoding,
@@ -233,23 +227,17 @@ def is_comment(line: str, comment: str, separator: str | None, width: int) -> bo
         return True
 
 
-def _encoding(start: bytes) -> str:
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "utf-16"
-    return "utf-8-sig"
-
-
-def checked_lines(text: IO[str], path: Path, top: Top) -> Iterator[str]:
-    """Yield the lines without comments; raise where one holds zero bytes."""
-    number, is_above = -1, bool(top.comment)
-    for line in text:
-        if "\0" in line:
-            raise zero_bytes(path)
+def table_lines(
+    lines: Iterable[str], comment: str, comment_header: int, separator: str | None, width: int
+) -> Iterator[str]:
+    """Yield the lines of a table, empty in place of comments; see `Top`."""
+    number, is_above = -1, bool(comment)
+    for line in lines:
         number += bool(line.strip())
-        is_above = is_above and (not line.strip() or line.lstrip().startswith(top.comment))
-        if is_above and number == top.comment_header:
+        is_above = is_above and (not line.strip() or line.lstrip().startswith(comment))
+        if is_above and number == comment_header:
             line = line.lstrip().lstrip("#").lstrip()
-        elif is_above or is_comment(line, top.comment, top.separator, top.width):
+        elif is_above or is_comment(line, comment, separator, width):
             line = "\n"
         yield line
 
@@ -383,18 +371,14 @@ def _is_header(
         return not (len(first) == 1 and _is_example(first[0], body))
     columns = [[row[i] for row in body if i < len(row)] for i in range(len(first))]
     for cell, number, below in zip(first, numbers, columns, strict=True):
-        if not number and Named(cell).is_role and cell not in below:
-            return True
-    for cell, number, below in zip(first, numbers, columns, strict=True):
         values = [is_value(b, decimal_comma=decimal_comma) for b in below if b]
-        if not number and cell and values and all(values):
-            return True  # text above numbers
+        is_above_numbers = cell and values and all(values)
+        if not number and (is_above_numbers or (Named(cell).is_role and cell not in below)):
+            return True
     marked = [i for i, number in enumerate(numbers) if number]
-    whole = [_WHOLE.fullmatch(first[i]) for i in marked]
-    if not all(whole) or "" in (first[i] for i in marked):
-        return False if all(numbers) else _mixed(first, numbers, columns)
-    given = [float(first[i]) for i in marked]
-    if any(a >= b for a, b in itertools.pairwise(given)):
+    is_whole = all(_WHOLE.fullmatch(first[i]) for i in marked)
+    given = [float(first[i]) for i in marked] if is_whole else []
+    if not is_whole or any(a >= b for a, b in itertools.pairwise(given)):
         return False if all(numbers) else _mixed(first, numbers, columns)
     if "" in first:
         return True  # an unnamed index beside columns 0, 1, 2: no example leaves a cell empty

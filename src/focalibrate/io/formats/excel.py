@@ -1,5 +1,6 @@
 """The `.xlsx` format: one sheet, its first row the header. The one use of openpyxl."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -8,17 +9,20 @@ from focalibrate.io.errors import file_error, listing, short
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.formats.records import table_of_columns
 from focalibrate.io.options import check_fits
+from focalibrate.io.source import Part
 
 CELL_BYTES = 100
 """Memory that one cell takes while it is read."""
 
 
-def open_excel(path: Path, local: Path, *, limit: int, sheet: str | None = None) -> Opened:
+def open_excel(part: Part, *, limit: int, sheet: str | None = None) -> Opened:
     """Return the columns of a sheet, by default of the only one that is not empty."""
+    path = part.path
     openpyxl = optional("openpyxl", path, "reading .xlsx", ", or save the sheet as CSV")
-    check_fits(path, local.stat().st_size, limit)
-    with refused(path, "is not a readable .xlsx file ({}). Save it again, or as CSV."):
-        book = openpyxl.load_workbook(local, read_only=True, data_only=True)
+    check_fits(path, part.n_bytes, limit)
+    damage = "is not a readable .xlsx file ({}). Save it again, or as CSV."
+    with refused(path, damage), part.open() as raw:
+        book = openpyxl.load_workbook(raw, read_only=True, data_only=True)
         try:
             chosen, notes = _chosen(book, sheet, path)
             rows = _rows(book[chosen], path, limit)
@@ -61,7 +65,10 @@ def _chosen(book: Any, told: str | None, path: Path) -> tuple[str, tuple[str, ..
         return told, ()
     if not sheets:
         raise file_error(path, "holds no sheet of cells. Save the table in one.")
-    filled = [name for name in sheets if _has_cells(book[name])] if len(sheets) > 1 else sheets
+    filled = sheets
+    if len(sheets) > 1:
+        cells = {s: chain.from_iterable(book[s].iter_rows(values_only=True)) for s in sheets}
+        filled = [s for s in sheets if any(cell is not None for cell in cells[s])]
     if len(filled) > 1:
         raise file_error(
             path,
@@ -71,10 +78,6 @@ def _chosen(book: Any, told: str | None, path: Path) -> tuple[str, tuple[str, ..
     chosen = (filled or sheets)[0]
     note = f'only the sheet "{short(chosen)}" is read, the others are empty'
     return chosen, (note,) if len(sheets) > 1 else ()
-
-
-def _has_cells(sheet: Any) -> bool:
-    return any(cell is not None for row in sheet.iter_rows(values_only=True) for cell in row)
 
 
 def _rows(sheet: Any, path: Path, limit: int) -> list[tuple[Any, ...]]:

@@ -22,6 +22,7 @@ from focalibrate.io.formats.answers import (
 )
 from focalibrate.io.options import check_fits
 from focalibrate.io.roles.vocabulary import CONFIDENCE, plain
+from focalibrate.io.source import Part
 
 LOG = "Inspect"
 VERSIONS = (1, 2)
@@ -34,22 +35,23 @@ VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """What Inspect's words mean: correct, partially correct, incorrect, no answer."""
 
 
-def read_eval(path: Path, local: Path, *, limit: int) -> dict[str, Any]:
+def read_eval(part: Part, *, limit: int) -> dict[str, Any]:
     """Return a log that is a zip archive as the one document that a ``.json`` log is."""
     with (
-        refused(path, "is truncated or damaged ({}). Copy it again."),
-        zipfile.ZipFile(local) as archive,
-        local.open("rb") as raw,
+        refused(part.path, "is truncated or damaged ({}). Copy it again."),
+        part.open() as raw,
+        zipfile.ZipFile(raw) as archive,
     ):
         names = archive.namelist()
         wanted = [n for n in names if n.startswith("samples/") and n.endswith(".json")]
         size = sum(archive.getinfo(name).file_size for name in wanted)
-        check_fits(path, size * MEMORY_FACTOR, limit)
+        check_fits(part.path, size * MEMORY_FACTOR, limit)
         headers = [n for n in ("header.json", "_journal/start.json") if n in names]
         document = json.loads(_member(archive, raw, headers[0], limit)) if headers else None
         samples = [json.loads(_member(archive, raw, name, limit)) for name in wanted]
     if not isinstance(document, Mapping) or not isinstance(document.get("eval"), Mapping):
-        raise file_error(path, f"is not a log of {LOG}: no header.json names its evaluation.")
+        text = f"is not a log of {LOG}: no header.json names its evaluation."
+        raise file_error(part.path, text)
     return {**document, "samples": samples}
 
 
@@ -71,12 +73,12 @@ def _member(archive: zipfile.ZipFile, raw: IO[bytes], name: str, limit: int) -> 
     return content
 
 
-def write_eval(target: Path, local: Path, samples: Sequence[Mapping[str, Any]]) -> None:
+def write_eval(target: Path, part: Part, samples: Sequence[Mapping[str, Any]]) -> None:
     """Write a copy of a log that is a zip archive with other samples."""
     changed = {(str(s.get("id")), number(s.get("epoch"))): s for s in samples}
     with (
-        zipfile.ZipFile(local) as archive,
-        local.open("rb") as raw,
+        part.open() as raw,
+        zipfile.ZipFile(raw) as archive,
         zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made,
     ):
         for member in archive.infolist():

@@ -13,13 +13,14 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from focalibrate.io.bytes import StoredBytes, damage_named, text_file
+from focalibrate.io.bytes import text_file
 from focalibrate.io.cells import is_number
 from focalibrate.io.errors import PredictionFileError, file_error, short
 from focalibrate.io.formats.arrow import described_type
 from focalibrate.io.formats.opened import Opened, in_memory
 from focalibrate.io.options import check_fits
 from focalibrate.io.roles.vocabulary import CLASS_NAMES, OPTIONS, plain
+from focalibrate.io.source import Part
 from focalibrate.io.table import Column, Schema
 
 MEMORY_FACTOR = 8
@@ -52,55 +53,55 @@ def write_json(target: Path, document: Any, *, is_lines: bool) -> None:
 
 
 @contextmanager
-def _utf8(source: StoredBytes) -> Iterator[IO[str]]:
+def _utf8(part: Part) -> Iterator[IO[str]]:
     """Open the text of a document; name what is wrong with its bytes."""
     try:
         with (
-            damage_named(source),
-            source.open() as binary,
+            part.damage_named(),
+            part.unpacked() as binary,
             io.TextIOWrapper(binary, "utf-8-sig", newline="") as text,
         ):
             yield text
     except UnicodeDecodeError as error:
-        raise file_error(source.path, "must be UTF-8 text. Write it again.") from error
+        raise file_error(part.path, "must be UTF-8 text. Write it again.") from error
 
 
-def records_in(source: StoredBytes, limit: int) -> list[dict[str, Any]] | None:
+def records_in(part: Part, limit: int) -> list[dict[str, Any]] | None:
     """Return one object per line; None where it is a list over several lines."""
     records, taken = [], 0
-    with _utf8(source) as text:  # early versions of lm-evaluation-harness wrote such lists
+    with _utf8(part) as text:  # early versions of lm-evaluation-harness wrote such lists
         if text.read(256).split()[:1] in (["["], ["[{"]):
             return None
-    with _utf8(source) as text:
+    with _utf8(part) as text:
         lines = iter(partial(text.readline, limit), "")  # a line may have no end
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             taken += len(line)
-            check_fits(source.path, taken * MEMORY_FACTOR, limit)
-            record = _parsed(line, source, f"line {number}")
+            check_fits(part.path, taken * MEMORY_FACTOR, limit)
+            record = _parsed(line, part, f"line {number}")
             if _is_numbers(record):
-                record = {source.path.stem: record}
+                record = {part.path.stem: record}
             if not isinstance(record, dict):
                 raise file_error(
-                    source.path,
+                    part.path,
                     f"line {number} must be a JSON object, got {type(record).__name__}. Write one "
                     'object per line: {"label": 1, "probs": [0.2, 0.8]}.',
                 )
             records.append(record)
     if not records:
-        raise file_error(source.path, "holds no rows. Write at least one example.")
+        raise file_error(part.path, "holds no rows. Write at least one example.")
     return records
 
 
-def document_in(source: StoredBytes, limit: int) -> Any:
+def document_in(part: Part, limit: int) -> Any:
     """Return a JSON document; None where it has one object per line, whatever its suffix says."""
-    check_fits(source.path, source.size * MEMORY_FACTOR, limit)
-    with _utf8(source) as file:
+    check_fits(part.path, part.n_bytes * MEMORY_FACTOR, limit)
+    with _utf8(part) as file:
         text = file.read(limit // MEMORY_FACTOR + 1)
-    check_fits(source.path, len(text) * MEMORY_FACTOR, limit)
+    check_fits(part.path, len(text) * MEMORY_FACTOR, limit)
     try:
-        return _parsed(text, source, "the file")
+        return _parsed(text, part, "the file")
     except PredictionFileError:
         if "\n" in text.strip() and not text.lstrip().startswith("["):
             return None
@@ -122,8 +123,8 @@ def table_of_document(path: Path, document: Any) -> Opened:
     if isinstance(document, dict):
         document = {k: v for k, v in document.items() if isinstance(v, (list, dict))} or document
         lists = [v for v in document.values() if isinstance(v, list)]
-        if len(document) == len(lists) == 1 and all(isinstance(r, dict) for r in lists[0]):
-            return table_of_records(path, lists[0])  # {"model": "a", "results": [...]}
+        if len(lists) == 1 and all(isinstance(r, dict) for r in lists[0]):
+            return table_of_records(path, lists[0])  # {"schema": {...}, "data": [...]}
         names, document = _class_names(document)
         found = _from_mapping(document)
         if found is not None and found and len({len(v) for v in found.values()}) == 1:
@@ -162,15 +163,10 @@ def _from_mapping(document: dict[str, Any]) -> dict[str, list[Any]] | None:
     """Return columns of a JSON object, or None if its form is not known."""
     names, rows = document.get("columns"), document.get("data")
     if "columns" in document and isinstance(rows, list):  # split
-        is_even = isinstance(names, list) and all(
-            isinstance(r, list) and len(r) == len(names) for r in rows
-        )
-        return (
-            {str(n): [r[i] for r in rows] for i, n in enumerate(names or ())} if is_even else None
-        )
-    if "schema" in document and isinstance(rows, list):  # table
-        is_even = bool(rows) and all(isinstance(r, dict) for r in rows)
-        return {str(n): [r.get(n) for r in rows] for n in rows[0]} if is_even else None
+        if not isinstance(names, list):
+            return None
+        is_even = all(isinstance(r, list) and len(r) == len(names) for r in rows)
+        return {str(n): [r[i] for r in rows] for i, n in enumerate(names)} if is_even else None
     if document and all(isinstance(v, list) for v in document.values()):
         return document
     if document and all(isinstance(v, Mapping) for v in document.values()):
@@ -186,12 +182,12 @@ def _counts(keys: list[str]) -> bool:
     return keys == [str(i) for i in range(len(keys))]
 
 
-def _parsed(text: str, source: StoredBytes, what: str) -> Any:
+def _parsed(text: str, part: Part, what: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise file_error(
-            source.path, f"{what} is not valid JSON ({short(error)}). Write it again."
+            part.path, f"{what} is not valid JSON ({short(error)}). Write it again."
         ) from error
 
 

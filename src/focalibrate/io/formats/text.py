@@ -8,9 +8,8 @@ import csv
 import hashlib
 import io
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -20,20 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from focalibrate.io.bytes import StoredBytes, damage_named
+from focalibrate.io.bytes import unpacked
 from focalibrate.io.errors import Doubt, PredictionFileError, file_error
 from focalibrate.io.formats.dialect import (
     FOOTER,
     Top,
-    checked_lines,
     is_footer,
     look_at_top,
     split_spaces,
+    table_lines,
     zero_bytes,
 )
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.options import Request
-from focalibrate.io.table import Column, Schema, Table, parsed
+from focalibrate.io.source import Part
+from focalibrate.io.table import Column, Schema, Table
 
 BLOCK = 1 << 22
 """Bytes parsed at a time; a line must fit into them."""
@@ -42,12 +42,12 @@ SPLIT_CELLS = 1 << 17
 """Cells that are held at a time where Python splits the lines."""
 
 
-def open_text(source: StoredBytes, first: IO[bytes], request: Request) -> Opened:
+def open_text(part: Part, first: IO[bytes], request: Request) -> Opened:
     """Return the rows of a text table; `first` is its file, opened, in which the top is read."""
-    with _decoded(source):
-        top = look_at_top(
-            replace(source, opener=lambda: first), told=request.header, encoding=request.encoding
-        )
+    path = part.path
+    with _decoded(part):
+        binary = unpacked(first, path, part.compression)
+        top = look_at_top(binary, path, told=request.header, encoding=request.encoding)
     names = top.names or ("",) * top.width
     columns = tuple(
         Column(
@@ -58,7 +58,7 @@ def open_text(source: StoredBytes, first: IO[bytes], request: Request) -> Opened
         for i, name in enumerate(names)
     )
     schema = Schema(
-        path=source.path,
+        path=path,
         columns=columns,
         has_names=top.names is not None,
         separator=top.separator or " ",
@@ -70,16 +70,12 @@ def open_text(source: StoredBytes, first: IO[bytes], request: Request) -> Opened
 
     def read(wanted: Sequence[int] | None, rows: int, _: int | None) -> Iterator[Table]:
         start = 0
-        with _decoded(source):
+        with _decoded(part):
             needed = list(range(top.width) if wanted is None else wanted)
-            for batch in _batches(source, top, needed, digests.append):
-                held = Table(
-                    schema, {int(n): batch.column(n) for n in batch.schema.names}, len(batch)
-                )
-                for at in range(0, len(batch), rows):
-                    part = held.slice(at, rows)
-                    part.first_row = start + at
-                    yield part
+            for batch in _batches(part, top, needed, digests.append):
+                data = {int(n): batch.column(n) for n in batch.schema.names}
+                table = Table(schema, data, len(batch), start)
+                yield from (table.slice(at, rows) for at in range(0, len(batch), rows))
                 start += len(batch)
 
     return Opened(
@@ -104,26 +100,14 @@ def _notes(top: Top) -> tuple[str, ...]:
     )
 
 
-def with_kinds(schema: Schema, head: Table) -> Schema:
-    """Return the schema of a text table, its columns described by the first rows."""
-    comma = schema.decimal_comma
-    columns = []
-    for i, column in enumerate(schema.columns):
-        kind = head.kind_of_cells(i)
-        lists = parsed(head.data[i], kind, decimal_comma=comma) if kind == "matrix" else None
-        shape = () if lists is None else lists.shape[1:]
-        columns.append(replace(column, kind=kind, shape=shape))
-    return replace(schema, columns=tuple(columns))
-
-
 def _batches(
-    source: StoredBytes, top: Top, wanted: list[int], done_reading: Callable[[str], None]
+    part: Part, top: Top, wanted: list[int], done_reading: Callable[[str], None]
 ) -> Iterator[Any]:
     """Yield the rows as Arrow batches, each column named by its position."""
     done = 0
     if top.is_plain:
         try:
-            with _Checked(source) as stream:
+            with _Checked(part) as stream:
                 found = _parsed(stream, top, wanted)
                 for batch in _without_blank_end(found) if top.width == 1 else found:
                     yield batch
@@ -133,18 +117,18 @@ def _batches(
         except pa.ArrowInvalid as error:
             if str(error).startswith("Empty CSV file"):
                 return
-            deque(rows_of(source, top), maxlen=0)  # raises our error where a line is bad
+            deque(rows_of(part, top), maxlen=0)  # raises our error where a line is bad
     # pyarrow cannot read it as it is, but every line is good: Python can.
-    found = _split(source, top, wanted)
+    found = _split(part, top, wanted)
     for batch in _without_blank_end(found) if top.width == 1 else found:
         if len(batch) > done:
             yield batch.slice(done)
         done = max(0, done - len(batch))
 
 
-def _split(source: StoredBytes, top: Top, wanted: list[int]) -> Iterator[Any]:
+def _split(part: Part, top: Top, wanted: list[int]) -> Iterator[Any]:
     """Yield the rows as Python's csv reader finds them."""
-    rows, wanted = rows_of(source, top), wanted or list(range(top.width))
+    rows, wanted = rows_of(part, top), wanted or list(range(top.width))
     while some := list(islice(rows, max(1, SPLIT_CELLS // top.width))):
         columns = list(zip(*some, strict=True))
         cells = [pa.array(columns[i], pa.string()) for i in wanted]
@@ -191,9 +175,9 @@ def _without_blank_end(batches: Any) -> Iterator[Any]:
 class _Checked(io.RawIOBase):
     """The bytes of a table, checked for what pyarrow would pass over."""
 
-    def __init__(self, source: StoredBytes) -> None:
-        self._path, self._file = source.path, source.open()
-        self._digest = None if source.compression else hashlib.sha256()
+    def __init__(self, part: Part) -> None:
+        self._path, self._file = part.path, part.unpacked()
+        self._digest = None if part.compression else hashlib.sha256()
         self._quotes = 0
 
     def readable(self) -> bool:
@@ -224,43 +208,39 @@ class _Checked(io.RawIOBase):
         super().close()
 
 
-def rows_of(source: StoredBytes, top: Top) -> Iterator[list[str]]:
+def rows_of(part: Part, top: Top) -> Iterator[list[str]]:
     """Yield the cells of every row but the header; raise if a row has more or fewer cells."""
-    n_rows, line = 0, 1
-    with source.open() as binary, io.TextIOWrapper(binary, top.encoding, newline="") as text:
-        reader = _Reader(checked_lines(text, source.path, top), top.separator)
+    n_rows, line, done = 0, 1, 0
+
+    def counted(text: Iterable[str]) -> Iterator[str]:
+        nonlocal done
+        for line in table_lines(text, top.comment, top.comment_header, top.separator, top.width):
+            if "\0" in line:
+                raise zero_bytes(part.path)
+            done += 1
+            yield line
+
+    with part.unpacked() as binary, io.TextIOWrapper(binary, top.encoding, newline="") as text:
+        rows: Iterator[list[str]] = map(split_spaces, counted(text))
+        if top.separator is not None:
+            rows = csv.reader(counted(text), delimiter=top.separator, strict=True)
         try:
-            for row in reader.rows:
+            for row in rows:
                 if len(row) > 1 or (row and row[0].strip()):
                     if n_rows and len(row) != top.width:
-                        raise _bad_width(source.path, top, row, line)
-                    if n_rows or not top.has_header:
+                        raise _bad_width(part.path, top, row, line)
+                    if n_rows or top.names is None:
                         yield row
                     n_rows += 1
                 elif n_rows and top.width == 1:
                     yield [""]
-                line = reader.done + 1
+                line = done + 1
         except csv.Error as error:
             why = "an unclosed or misplaced quote. Correct it, and write quotes in a cell twice"
             what = f'{why} ("").'
             if "field larger" in str(error):
                 what = f"a cell of more than {csv.field_size_limit():,} characters."
-            raise file_error(source.path, f"line {line} has {what}") from error
-
-
-class _Reader:
-    """The cells of lines, and how many lines they were in."""
-
-    def __init__(self, lines: Iterator[str], separator: str | None) -> None:
-        self.done = 0
-        self.rows: Iterator[list[str]] = map(split_spaces, self._counted(lines))
-        if separator is not None:
-            self.rows = csv.reader(self._counted(lines), delimiter=separator, strict=True)
-
-    def _counted(self, lines: Iterator[str]) -> Iterator[str]:
-        for line in lines:
-            self.done += 1
-            yield line
+            raise file_error(part.path, f"line {line} has {what}") from error
 
 
 def _bad_width(path: Path, top: Top, row: Sequence[str], line: int) -> PredictionFileError:
@@ -276,15 +256,15 @@ def _bad_width(path: Path, top: Top, row: Sequence[str], line: int) -> Predictio
 
 
 @contextmanager
-def _decoded(source: StoredBytes) -> Iterator[None]:
+def _decoded(part: Part) -> Iterator[None]:
     """Turn the errors of damaged bytes into a `PredictionFileError`."""
     try:
-        with damage_named(source):
+        with part.damage_named():
             yield
     except UnicodeDecodeError as error:
         byte = error.object[error.start] if isinstance(error.object, bytes) else 0
         raise file_error(
-            source.path,
+            part.path,
             f"must be UTF-8 text, but holds the byte 0x{byte:02x}. Save it as CSV UTF-8, or say "
             "which encoding it has.",
             fixes=[{"encoding": "cp1252"}],

@@ -1,12 +1,13 @@
 """Tensors that `torch.save` wrote: read with `weights_only=True`, which runs no code."""
 
+import io
 import pickletools
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from focalibrate.io.errors import file_error
 from focalibrate.io.formats.arrays import as_text, described
 from focalibrate.io.formats.opened import Opened, in_memory
 from focalibrate.io.options import check_fits
+from focalibrate.io.source import Part
 from focalibrate.io.table import Column, Schema
 
 NOT_TENSORS = (
@@ -26,13 +28,17 @@ MAX_NAME = 100
 """Longest name of a class of torch."""
 
 
-def open_torch(path: Path, local: Path, *, limit: int) -> Opened:
+def open_torch(part: Part, *, limit: int) -> Opened:
     """Return the tensors of a tensor, a dictionary or a list of tensors; needs torch."""
+    path = part.path
     torch = optional("torch", path, "reading .pt")
-    check_fits(path, local.stat().st_size, limit)
+    check_fits(path, part.n_bytes, limit)
+    with part.open() as raw:
+        content = io.BytesIO(raw.read())
     with refused(path, NOT_TENSORS):  # torch does not document what a damaged file raises
-        _check_pickle(path, local, limit=limit)
-        stored = torch.load(local, map_location="cpu", weights_only=True, mmap=False)
+        _check_pickle(path, content, limit=limit)
+        content.seek(0)
+        stored = torch.load(content, map_location="cpu", weights_only=True)
     columns, data, class_names = list[Column](), dict[int, NDArray[Any]](), None
     for name, value in _named(stored, path, torch).items():
         array = _array(value, torch)
@@ -52,13 +58,13 @@ def open_torch(path: Path, local: Path, *, limit: int) -> Opened:
     return in_memory(schema, data, max(map(len, data.values()), default=0))
 
 
-def _check_pickle(path: Path, local: Path, *, limit: int) -> None:
+def _check_pickle(path: Path, content: IO[bytes], *, limit: int) -> None:
     """Raise if the pickle of a file names anything but torch's own classes.
 
     torch refuses such files too, but takes minutes if a name is long.
     Nothing is executed: the operations of the pickle are only listed.
     """
-    with zipfile.ZipFile(local) as archive:
+    with zipfile.ZipFile(content) as archive:
         inside = [i for i in archive.infolist() if i.filename.rpartition("/")[2] == "data.pkl"]
         if len(inside) != 1:
             raise ValueError("it has no data.pkl")

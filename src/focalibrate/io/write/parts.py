@@ -195,7 +195,6 @@ def write_part(
         if there.is_file and there.size == before.n_bytes:
             return before
     suffix, rewrite, counts = suffix_of(Path(name)), scan.rewrite(index), list[int]()
-    _check_writable(scan, index, folder.path / name)
 
     def pair(given: Predictions) -> tuple[Predictions, list[NDArray[Any]]]:
         like, probs = calibrated(given)

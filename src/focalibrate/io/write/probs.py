@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,7 @@ from focalibrate.io.predictions import Predictions
 from focalibrate.io.source import suffix_of
 from focalibrate.io.write.arrays import write_npy, write_npz, write_safetensors, write_torch
 from focalibrate.io.write.rows import Output
-from focalibrate.io.write.tables import (
-    write_excel,
-    write_ipc,
-    write_json,
-    write_parquet,
-    write_text,
-)
+from focalibrate.io.write.tables import write_arrow, write_excel, write_json, write_text
 
 STREAMED = (".csv", ".tsv", ".txt", ".parquet", ".feather", ".arrow", ".jsonl")
 """Formats that are written some rows at a time."""
@@ -32,29 +26,27 @@ WRITERS: Mapping[str, Callable[[Path, Iterator[Any], Output], None]] = {
     ".safetensors": write_safetensors,
     ".pt": write_torch,
     **dict.fromkeys((".csv", ".tsv", ".txt"), write_text),
-    ".parquet": write_parquet,
-    **dict.fromkeys((".feather", ".arrow"), write_ipc),
+    **dict.fromkeys((".parquet", ".feather", ".arrow"), write_arrow),
     **dict.fromkeys((".jsonl", ".json"), write_json),
     ".xlsx": write_excel,
 }
 
-Pairs: TypeAlias = Iterator[tuple[Predictions, Iterable[NDArray[Any]]]]
-"""Predictions with their other columns, and blocks of their probabilities."""
-
-Rewrite: TypeAlias = Callable[[Path, Iterable[NDArray[Any]]], None] | None
-"""Writes a file again with probabilities in it, where its format has a place for them."""
-
 
 def write_pairs(
-    path: Path, pairs: Pairs, *, suffix: str, rewrite: Rewrite, without: Sequence[str] = ()
+    path: Path,
+    pairs: Iterator[tuple[Predictions, Iterable[NDArray[Any]]]],
+    *,
+    suffix: str,
+    rewrite: Callable[[Path, Iterable[NDArray[Any]]], None] | None,
+    without: Sequence[str] = (),
 ) -> None:
     """Write the probabilities of predictions one after another, in the layout of the first.
 
     Args:
         path: the file to make.
-        pairs: the predictions, and their probabilities.
+        pairs: the predictions with their other columns, and blocks of their probabilities.
         suffix: of the format.
-        rewrite: used in its place.
+        rewrite: writes the file again with probabilities in it, if its format has a place.
         without: columns that are left out.
     """
     if rewrite is not None:

@@ -5,23 +5,20 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from focalibrate.io.bytes import optional, text_file
 from focalibrate.io.errors import file_error, short
 from focalibrate.io.source import suffix_of
+from focalibrate.io.table import is_text_type
 from focalibrate.io.write.rows import Output
-
-FLOAT32_DIGITS = "%.9g"
-"""Enough digits to restore every float32."""
 
 EXCEL_ROWS = 1 << 20
 EXCEL_TEXT = 32_767
@@ -40,16 +37,19 @@ def write_text(path: Path, rows: Iterator[Any], output: Output) -> None:
         separator = ","  # also in a .csv made from a .tsv
     separator = "\t" if output.suffix == ".tsv" else separator
     comma = like.layout.decimal_comma and separator != ","
-    digit = (FLOAT32_DIGITS if like.scores.dtype == np.float32 else "%r").__mod__
     with text_file(path, output.suffix) as file:
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
         writer.writerow(output.header)
         for table in rows:
             columns = []
             for name, column in zip(table.column_names, table.columns, strict=True):
-                cells: Iterable[str] = map(digit if name in output.new else _cell, _values(column))
+                if name in output.new or is_text_type(column.type):
+                    # of a number the fewest digits that restore it
+                    cells = column.cast(pa.string()).fill_null("").to_pylist()
+                else:
+                    cells = [_cell(value) for value in _values(column)]
                 if comma and pa.types.is_floating(column.type):
-                    cells = (cell.replace(".", ",") for cell in cells)
+                    cells = [cell.replace(".", ",") for cell in cells]
                 columns.append(cells)
             writer.writerows(zip(*columns, strict=True))
 
@@ -87,19 +87,12 @@ def _cell(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def write_parquet(path: Path, rows: Iterator[Any], output: Output) -> None:
-    """Write one row group per block; other columns and a pandas index are kept as they were."""
-    _write_arrow(path, rows, output, pa_parquet.ParquetWriter)
+def write_arrow(path: Path, rows: Iterator[Any], output: Output) -> None:
+    """Write one row group of parquet, or one batch of an Arrow file (feather), per block.
 
-
-def write_ipc(path: Path, rows: Iterator[Any], output: Output) -> None:
-    """Write an Arrow file (feather version 2), one batch per block."""
-    _write_arrow(path, rows, output, pa.ipc.new_file)
-
-
-def _write_arrow(
-    path: Path, rows: Iterator[Any], output: Output, opened: Callable[[IO[bytes], Any], Any]
-) -> None:
+    Other columns and a pandas index are kept as they were.
+    """
+    opened: Any = pa_parquet.ParquetWriter if output.suffix == ".parquet" else pa.ipc.new_file
     metadata = {"pandas": _pandas_metadata(output)}
     if output.class_names is not None:
         metadata["class_names"] = json.dumps(output.class_names)
