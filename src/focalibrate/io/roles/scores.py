@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from focalibrate.io.cells import is_numbering
 from focalibrate.io.errors import Doubt, listing, short
-from focalibrate.io.evidence import find_runs, is_same_model
+from focalibrate.io.evidence import AGREEMENT, find_runs, is_same_model
 from focalibrate.io.options import find_columns
 from focalibrate.io.predictions import ScoreKind
 from focalibrate.io.roles.diagnoses import no_scores, not_numbers, unclear_column, unclear_kind
@@ -30,6 +30,7 @@ from focalibrate.io.roles.vocabulary import (
     plain,
     split_of,
 )
+from focalibrate.io.table import Table
 
 Rule: TypeAlias = Callable[[Facts], Scores | None]
 """One way to find the scores: None where it does not apply; an error where several answers fit."""
@@ -279,14 +280,22 @@ def named_matrix(facts: Facts) -> Scores | None:
     view = facts.view
     prefixes = [c.prefix.word for c in view.columns if view.schema.is_table and c.prefix]
     sets: dict[Meaning, list[list[int]]] = {}
+    unusual = list[int]()
     for kind in facts.request.kinds_by_preference:
         named = [i for i in _matrices(facts) if view[i].score_kind == kind]
         own = {i: view[i].prefix for i in named}
         named = [i for i, cut in own.items() if cut is None or prefixes.count(cut.word) < 2]
         usual = [i for i in named if view[i].plain in PROBABILITY | LOGIT]
         sets[kind] = [[i] for i in usual or named]
+        unusual += [i for i in named if usual and _are_alike(facts, usual, [i]) and i not in usual]
     found = _by_name(facts, sets, facts.request.kinds_by_preference, ARRAYS)
-    return None if found is None else _matrix(facts, found[0])
+    return None if found is None else _with_note(_matrix(facts, found[0]), facts, unusual)
+
+
+def _with_note(scores: Scores, facts: Facts, others: Sequence[int]) -> Scores:
+    """Return scores with a note that names others, which are not read."""
+    note = f"not read as scores: {listing(facts.quoted(others))}"
+    return replace(scores, notes=(*scores.notes, note)) if others else scores
 
 
 def _with_prefix(facts: Facts) -> Scores | None:
@@ -466,7 +475,28 @@ def _named_column(facts: Facts) -> Scores | None:
         return None  # they are one per class: ``output_0``
     what = "columns that could be the score of the positive class"
     found = _by_name(facts, sets, (*kinds, "scores"), what)
-    return None if found is None else _positive(facts, found[0])
+    if found is None:
+        return None
+    others = [i for (i,) in sets.get("scores", ()) if i != found[0]]
+    rivals = [i for i in others if not _are_in_one_order(view, found[0], i)]
+    if facts.request.kind is None and rivals:
+        fixes = [{"score_columns": [view.name(i)], "input": "probs"} for i in rivals]
+        fixes.insert(0, _option(facts, _says(facts, found[0]) or "scores", found))
+        raise facts.which(f"{what}, but do not agree", [found, *([i] for i in rivals)], fixes)
+    return _with_note(_positive(facts, found[0]), facts, others)
+
+
+def _are_in_one_order(view: Table, position: int, other: int) -> bool:
+    """Return whether `other`, if it could be probabilities, orders the rows as a column does.
+
+    It may hold the probability of the predicted class, which is the larger of p and 1 - p.
+    """
+    sums, values = view.sums([other]), view.values(position)
+    if not (sums.in_unit and sums.fractions):
+        return True
+    sure = np.abs(values - (0.5 if view.sums([position]).in_unit else 0))
+    ordered = (view.values(other)[np.argsort(by, kind="stable")] for by in (values, sure))
+    return any((np.diff(found) < -AGREEMENT).mean() < 0.05 for found in ordered)
 
 
 def _says(facts: Facts, position: int) -> Meaning | None:

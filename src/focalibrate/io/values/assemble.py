@@ -23,6 +23,7 @@ from focalibrate.io.values.labels import (
     NEGATIVE,
     Labels,
     Matched,
+    are_backwards,
     check_names,
     match_binary,
     match_labels,
@@ -296,14 +297,12 @@ def _in_order(
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """Put classes in the order that their names say, so that numbers as labels mean that order.
 
-    ``LABEL_2, LABEL_0, LABEL_1`` are sorted by number, ``yes, no`` becomes ``no, yes``. Classes
-    called 0, 1, 2, ... count as unnamed.
+    ``LABEL_2, LABEL_0, LABEL_1`` are sorted by number, ``yes, no`` becomes ``no, yes``, and
+    ``fraud, not_fraud`` the same way. Classes called 0, 1, 2, ... count as unnamed.
     """
     if names is None:
         return scores, None
-    lower = [name.strip().lower() for name in names]
-    is_reversed = len(names) == 2 and NEGATIVE.get(lower[0]) == lower[1]
-    numbers = [1, 0] if is_reversed else numbers_in(names)
+    numbers = [1, 0] if are_backwards(names) else numbers_in(names)
     shown = None if is_numbering(names) else names
     if numbers is None or numbers == sorted(numbers):
         return scores, shown

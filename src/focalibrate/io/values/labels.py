@@ -22,7 +22,7 @@ NEGATIVE |= {"positive": "negative", "+1": "-1", "+": "-"}
 """Usual names of the positive class, and those of the negative class beside them."""
 
 _NUMBERED = re.compile(r"(?:class|label|cls|cat|category|target|y|c)[ _.-]*(\d+)", re.IGNORECASE)
-_NEGATED = re.compile(r"(?:no|non|not|without)[ _.-].+", re.IGNORECASE)
+_NEGATED = re.compile(r"(?:no|non|not|without)[ _.-](.+)", re.IGNORECASE)
 
 Names = tuple[str, ...]
 
@@ -33,6 +33,15 @@ def is_negative(name: str) -> bool:
     numbered = _NUMBERED.fullmatch(text)
     is_first = numbered is not None and int(numbered[1]) == 0
     return is_first or text in NEGATIVE.values() or _NEGATED.fullmatch(text) is not None
+
+
+def are_backwards(names: Sequence[str]) -> bool:
+    """Return whether two classes are the positive and then its negative: ``fraud, not_fraud``."""
+    if len(names) != 2:
+        return False
+    positive, negative = (name.strip().lower() for name in names)
+    negated = _NEGATED.fullmatch(negative)
+    return NEGATIVE.get(positive) == negative or (negated is not None and negated[1] == positive)
 
 
 @dataclass(frozen=True)

@@ -124,23 +124,62 @@ def labels_in(table: Table, request: Request, head: Table, scores: tuple[int, ..
     else:
         confirmed = f", which {named} confirms" if named else ""
         note = f"labels in {table.path.name} are taken in the order of the rows{confirmed}{unused}"
-    numbered = None if key is not None else _disordered(table, label)
-    if numbered is not None:
-        note = Doubt(
-            f'WARNING: {note}, but its column "{short(numbered)}" numbers them in another order; '
-            "save the same column with the scores"
-        )
+    doubt = None if key is not None else _against_order(table, label, head, others)
+    if doubt is not None:
+        note = Doubt(f"WARNING: {note}, but {doubt}")
     return OtherLabels(Labels(table.values(label), table.name(label), table.path), key, note)
 
 
-def _disordered(table: Table, label: int) -> str | None:
-    """Return the column that numbers the rows, but not in their order, or None."""
+def _against_order(table: Table, label: int, head: Table, others: list[int]) -> str | None:
+    """Return what shows that the rows are in another order than the labels, or None.
+
+    Args:
+        table: the labels.
+        label: their column.
+        head: the first rows of the scores.
+        others: its columns that may name rows.
+    """
     for j in range(len(table.columns)):
-        if j != label and _may_name(table, j) and table.is_kind(j, "number"):
-            values = table.values(j)
-            if is_row_number(np.sort(values)) and not is_row_number(values):
-                return table.name(j) or "the first"
+        if j == label or not _is_usable(table, j):
+            continue
+        what = f'its column "{short(table.name(j) or "the first")}"'
+        values, name = table.values(j), _folded(table.name(j))
+        is_numbered = table.is_kind(j, "number") and is_row_number(np.sort(values))
+        if is_numbered and not is_row_number(values):
+            return f"{what} numbers them in another order; save the same column with the scores"
+        for i in range(len(head.columns)):
+            if _is_named(head, i) and _folded(head.name(i)) == name and _differ(table, j, head, i):
+                return (
+                    f"{what} differs from that of {head.path.name}: check that both have the same "
+                    "rows"
+                )
+        theirs = _files(key_of(table, [j])) if table.is_kind(j, "text") else np.empty(0)
+        for i in others if len(set(theirs.tolist())) == len(theirs) > 0 else ():
+            ours = _files(key_of(head, [i]))
+            n = min(len(ours), len(theirs))
+            is_moved = not np.array_equal(ours[:n], theirs[:n])
+            if is_moved and _are_same_names(ours, Key((), name, theirs)):
+                return (
+                    f'{what} has the names in "{short(head.name(i))}" in another order: write '
+                    "them alike, so that they match the rows"
+                )
     return None
+
+
+def _differ(table: Table, j: int, head: Table, i: int) -> bool:
+    """Return whether columns of numbers differ in most rows by more than rounding."""
+    if not (table.is_kind(j, "number") and head.is_kind(i, "number") and _is_usable(head, i)):
+        return False
+    n = min(table.n_rows, head.n_rows)
+    a, b = (np.asarray(t.values(at)[:n], np.float64) for t, at in ((table, j), (head, i)))
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(a - b) > 0.01 * np.ptp(b)).mean() > 0.5)
+
+
+def _files(names: NDArray[Any]) -> NDArray[Any]:
+    """Return names in lower case, those of files without their folders and their suffix."""
+    found = (re.split(r"[/\\]", name.lower())[-1] for name in names.tolist())
+    return np.array([re.sub(r"(?<=.)\.[a-z0-9]{1,5}$", "", name) for name in found], dtype=str)
 
 
 def _label(table: Table, request: Request, head: Table, scores: tuple[int, ...]) -> int:
@@ -258,14 +297,21 @@ def _are_same_names(ours: NDArray[Any], key: Key) -> bool:
     known = key.rows_of(ours) >= 0
     if is_row_number(_numbers(ours)) and is_row_number(np.sort(_numbers(key.stored))):
         return bool(known.all())
-    return bool(known.mean() >= 0.5)
+    is_number = _numbers(key.stored).dtype.kind == "f"
+    return bool(known.mean() >= (0.5 if is_number else SHARED))
+
+
+SHARED = 0.1
+"""Part of the names, written in words, that two columns hardly have in common by chance."""
 
 
 def _shows_order(head: Table, position: int, key: Key) -> bool:
-    """Return whether a column that names no row has the same values in both files."""
+    """Return whether a column has the same values in both files, or most: names that repeat."""
     if head[position].is_label or head[position].is_prediction:
         return False
-    return bool((key.rows_of(key_of(head, [position])) >= 0).all())
+    known = key.rows_of(key_of(head, [position])) >= 0
+    is_almost_unique = len(set(key.stored.tolist())) >= 0.5 * len(key.stored)
+    return bool(known.all() or (is_almost_unique and known.mean() >= 0.5))
 
 
 def _is_named(table: Table, position: int) -> bool:

@@ -187,6 +187,49 @@ CASES = {
         refused=True,
         said="not unique",
     ),
+    "a name twice, another missing": Case(
+        {"p.csv": probs(image=TEXT), "y.csv": labels(np.r_[ORDER[1:], ORDER[1]], image=TEXT)},
+        options=ELSE,
+        refused=True,
+        said='"image" differs and is not unique',
+    ),
+    "few names in common, under other names": Case(
+        {
+            "p.csv": probs(image=TEXT),
+            "y.csv": labels(picture=[t if i % 5 else f"z{i}" for i, t in enumerate(TEXT)][::-1]),
+        },
+        options=ELSE,
+        refused=True,
+        said="no label for",
+    ),
+    # written otherwise, or of other rows
+    "other paths under other names": pair(
+        {"path": [f"img/{t}.png" for t in TEXT]},
+        {"file": [t.upper() for t in TEXT]},
+        truth=None,
+        warned=True,
+        said='names in "path" in another order',
+    ),
+    "other paths under other names, in order": Case(
+        {
+            "p.csv": probs(path=[f"img/{t}.png" for t in TEXT]),
+            "y.csv": labels(np.arange(N), file=TEXT),
+        },
+        options=ELSE,
+        said=r"labels in y.csv are taken in the order of the rows$",
+    ),
+    "a rounded column of other rows": pair(
+        {"age": FRACTIONS},
+        {"age": FRACTIONS.round(1)},
+        truth=None,
+        warned=True,
+        said='column "age" differs from that of p.csv',
+    ),
+    "a rounded column of the same rows": Case(
+        {"p.csv": probs(age=FRACTIONS), "y.csv": labels(np.arange(N), age=FRACTIONS.round(1))},
+        options=ELSE,
+        said=r"labels in y.csv are taken in the order of the rows$",
+    ),
     "given id in one file only": Case(
         {"p.csv": probs(image=TEXT), "y.csv": labels(picture=PATHS)},
         options={**ELSE, "id_column": "image"},
