@@ -145,7 +145,11 @@ def _labels_of_their_own(
     for index in range(1, len(data.groups)):
         tables += data.read(index, None, HEAD_ROWS)
     whole = joined_tables(tables).in_order(schema, list(range(len(schema.columns))))
-    return labels_in(whole, request, head, scores)
+    found = labels_in(whole, request, head, scores)
+    if len(data.groups) == 1 or not found.is_by_order:
+        return found
+    names = listing([data.main(index).path.name for index in range(len(data.groups))])
+    return replace(found, note=type(found.note)(f"{found.note}; order of their parts: {names}"))
 
 
 def _first_batch(data: DataSet, reading: Reading, head: Table) -> Predictions:

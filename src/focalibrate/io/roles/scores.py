@@ -46,8 +46,22 @@ def find_scores(facts: Facts) -> Scores:
         if facts.view.schema.is_table or rule not in OF_TABLES:
             found = rule(facts)
             if found is not None:
-                return found
+                return with_left_out(facts, found, is_sure=rule not in BY_VALUE)
     raise no_scores(facts)
+
+
+def with_left_out(facts: Facts, scores: Scores, *, is_sure: bool = True) -> Scores:
+    """Return scores with a note of what is not read: what is called scores, or all numbers."""
+    view, is_columns = facts.view, scores.form == "columns"
+    used = {*scores.positions, scores.outcome}
+    rest = [i for i in (*facts.numbers, *_matrices(facts)) if i not in used]
+    left = [i for i in rest if not is_sure or _says(facts, i) is not None]
+    if not left or not view.schema.has_names:
+        return scores
+    why = " (the other columns sum to 1)" if not is_sure and scores.kind == "probs" else ""
+    what = "classes" if is_columns else "scores"
+    note = f"not read as {what}: {listing(facts.quoted(left))}{why}"
+    return replace(scores, notes=(note, *scores.notes))
 
 
 def named_scores(facts: Facts) -> Scores | None:
@@ -101,7 +115,7 @@ def _matrix(facts: Facts, position: int) -> Scores:
     return _settled(facts, [position], form=form, class_names=names, n_classes=width)
 
 
-def _columns(facts: Facts, positions: list[int], notes: tuple[str, ...] = ()) -> Scores:
+def _columns(facts: Facts, positions: list[int]) -> Scores:
     """Return the scores in one column per class; none is left out, as labels would shift."""
     view = facts.view
     for i in positions:
@@ -115,7 +129,7 @@ def _columns(facts: Facts, positions: list[int], notes: tuple[str, ...] = ()) ->
         )
     names = _class_names(facts, positions) if view.schema.has_names else None
     form = {"form": "columns", "class_names": names, "n_classes": len(positions)}
-    return _settled(facts, positions, notes, **form)
+    return _settled(facts, positions, **form)
 
 
 NO_CLASS = ("pos", "positive", "hat", "pred", "true", "")
@@ -131,12 +145,10 @@ def _positive(facts: Facts, position: int) -> Scores:
     return _settled(facts, [position], form="single", positive=positive, n_classes=2)
 
 
-def _settled(
-    facts: Facts, positions: Sequence[int], notes: tuple[str, ...] = (), **of_form: Any
-) -> Scores:
+def _settled(facts: Facts, positions: Sequence[int], **of_form: Any) -> Scores:
     """Return scores, once the caller, their names or every row say of which kind they are."""
-    kind, more = _kind(facts, positions, of_form["form"])
-    is_percent, notes = facts.request.input == "percent", (*notes, *more)
+    kind, notes = _kind(facts, positions, of_form["form"])
+    is_percent = facts.request.input == "percent"
     return Scores(
         positions=tuple(positions), kind=kind, percent=is_percent, notes=notes, **of_form
     )
@@ -269,6 +281,7 @@ def _matrices(facts: Facts) -> list[int]:
 
 
 ARRAYS = "arrays that could be the scores"
+SETS = "sets of columns that could be the classes"
 
 
 def named_matrix(facts: Facts) -> Scores | None:
@@ -280,22 +293,14 @@ def named_matrix(facts: Facts) -> Scores | None:
     view = facts.view
     prefixes = [c.prefix.word for c in view.columns if view.schema.is_table and c.prefix]
     sets: dict[Meaning, list[list[int]]] = {}
-    unusual = list[int]()
     for kind in facts.request.kinds_by_preference:
         named = [i for i in _matrices(facts) if view[i].score_kind == kind]
         own = {i: view[i].prefix for i in named}
         named = [i for i, cut in own.items() if cut is None or prefixes.count(cut.word) < 2]
         usual = [i for i in named if view[i].plain in PROBABILITY | LOGIT]
         sets[kind] = [[i] for i in usual or named]
-        unusual += [i for i in named if usual and _are_alike(facts, usual, [i]) and i not in usual]
     found = _by_name(facts, sets, facts.request.kinds_by_preference, ARRAYS)
-    return None if found is None else _with_note(_matrix(facts, found[0]), facts, unusual)
-
-
-def _with_note(scores: Scores, facts: Facts, others: Sequence[int]) -> Scores:
-    """Return scores with a note that names others, which are not read."""
-    note = f"not read as scores: {listing(facts.quoted(others))}"
-    return replace(scores, notes=(*scores.notes, note)) if others else scores
+    return None if found is None else with_left_out(facts, _matrix(facts, found[0]))
 
 
 def _with_prefix(facts: Facts) -> Scores | None:
@@ -315,8 +320,37 @@ def _with_prefix(facts: Facts) -> Scores | None:
         simplex = [some for some in found if facts.is_simplex(some)]
         is_second = kind != order[0] and bool(sets[order[0]])
         sets[kind] = simplex if is_second else (len(found) > 1 and simplex) or found
-    chosen = _by_name(facts, sets, order, "sets of columns that could be the classes")
-    return None if chosen is None else _columns(facts, chosen)
+    chosen = _by_name(facts, sets, order, SETS)
+    if chosen is None:
+        return None
+    scores = _columns(facts, chosen)
+    rivals = _of_same_classes(facts, chosen, scores.kind) if facts.request.kind is None else []
+    if rivals:
+        raise facts.which(f"{SETS}, but do not agree", [chosen, *rivals])
+    return scores
+
+
+def _of_same_classes(facts: Facts, classes: list[int], kind: ScoreKind) -> list[list[int]]:
+    """Return other probabilities of the same classes: ``calibrated_prob_cat`` or only ``cat``."""
+    view, names = facts.view, [plain(name) for name in _cut_names(facts, classes)]
+    used, prefixes = set(classes), {i: view[i].prefix for i in facts.numbers}
+    rests = [i for i, c in prefixes.items() if i not in used and (c is None or c.kind is None)]
+    sets: dict[str, list[int]] = {}
+    for name in names:
+        for i in rests:
+            if f"_{view[i].plain}".endswith(f"_{name}"):
+                sets.setdefault(view[i].plain.removesuffix(name), []).append(i)
+    own = np.stack([view.values(i) for i in classes], axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logits = own if kind == "logits" else np.log(own)
+    return [
+        some
+        for some in sets.values()
+        if len(some) == len(classes)
+        and facts.is_simplex(some)
+        and view.sums(some).fractions
+        and not is_same_model(logits, np.stack([view.values(i) for i in some], axis=1))
+    ]
 
 
 def _without_derived(facts: Facts, members: list[int]) -> list[int]:
@@ -363,8 +397,7 @@ def _on_the_simplex(facts: Facts) -> Scores | None:
             return None  # they are no logits, and others may be
         if view.schema.has_names and facts.request.kind is None:
             _check_no_rivals(facts, fitting, rest)
-        notes = _left_out(facts, fitting, why=" (the other columns sum to 1)")
-        return _columns(facts, fitting, notes)
+        return _columns(facts, fitting)
     return None
 
 
@@ -483,7 +516,7 @@ def _named_column(facts: Facts) -> Scores | None:
         fixes = [{"score_columns": [view.name(i)], "input": "probs"} for i in rivals]
         fixes.insert(0, _option(facts, _says(facts, found[0]) or "scores", found))
         raise facts.which(f"{what}, but do not agree", [found, *([i] for i in rivals)], fixes)
-    return _with_note(_positive(facts, found[0]), facts, others)
+    return _positive(facts, found[0])
 
 
 def _are_in_one_order(view: Table, position: int, other: int) -> bool:
@@ -500,9 +533,11 @@ def _are_in_one_order(view: Table, position: int, other: int) -> bool:
 
 
 def _says(facts: Facts, position: int) -> Meaning | None:
-    """Return what the name of a column of numbers says that it holds, if it is a score."""
+    """Return what the name of a column says that it holds, if it is a score."""
     column = facts.view[position]
     text, prefix = column.plain, column.prefix
+    if column.kind == "matrix":
+        return column.meaning
     if text in DERIVED or (column.is_id and text != "p"):
         return None
     if text in PROBABILITY:
@@ -555,7 +590,7 @@ def _alike(facts: Facts) -> Scores | None:
     if facts.request.kind is not None and labelled:
         likely = labelled
     _check_alike(facts, likely)
-    return _columns(facts, likely, _left_out(facts, likely))
+    return _columns(facts, likely)
 
 
 def _are_numbered(facts: Facts, positions: Sequence[int]) -> bool:
@@ -598,12 +633,6 @@ def _check_alike(facts: Facts, likely: list[int]) -> None:
         raise unclear_kind(facts, likely)
 
 
-def _left_out(facts: Facts, classes: list[int], *, why: str = "") -> tuple[str, ...]:
-    """Return the note that lists the columns of numbers that are not read as classes."""
-    left = facts.quoted(i for i in facts.numbers if i not in classes)
-    return (f"not read as classes: {listing(left)}{why}",) if left else ()
-
-
 SCORES: tuple[Rule, ...] = (
     _with_prefix,
     _lone_matrix,
@@ -619,3 +648,6 @@ before, as labels need them."""
 
 OF_TABLES = (_given_classes, _on_the_simplex, event_columns, _alike)
 """Rules that compare columns, which arrays of any shape are not."""
+
+BY_VALUE = (_on_the_simplex, _alike)
+"""Rules for columns whose names do not say that they are scores."""

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from focalibrate.io.errors import Doubt, RowError, file_error, listing, short
@@ -17,6 +18,7 @@ from focalibrate.io.table import Table, texts_of
 from focalibrate.io.values.labels import Labels
 
 _WHOLE = re.compile(r"[+-]?\d{1,40}(\.0+)?", re.ASCII)
+_MIDNIGHT = re.compile(r"(?<=^\d{4}-\d\d-\d\d)[ T]00:00:00(\.0+)?$", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -328,16 +330,26 @@ def _is_usable(table: Table, position: int) -> bool:
         return False
     if column.n_rows is not None and len(table.data[position]) != table.n_rows:
         return False
-    return column.kind in ("text", "number")
+    return column.kind in ("text", "number") or _is_date(table, position)
+
+
+def _is_date(table: Table, position: int) -> bool:
+    """Return whether a typed column holds dates or times."""
+    kind = getattr(table.data[position], "type", None)
+    return kind is not None and bool(pa.types.is_temporal(kind))
 
 
 def _may_name(table: Table, position: int) -> bool:
-    """Return whether a column could name rows: text or whole numbers."""
-    return _is_usable(table, position) and table.is_whole(position)
+    """Return whether a column could name rows: text, dates or whole numbers."""
+    is_usable = _is_usable(table, position)
+    return is_usable and (table.is_whole(position) or _is_date(table, position))
 
 
 def key_of(table: Table, positions: Sequence[int]) -> NDArray[Any]:
-    """Return columns as text, the same for 7, 7.0 and ``007``; long numbers keep all digits."""
+    """Return columns as text, the same for 7, 7.0 and ``007``, and for a date and its midnight.
+
+    Long numbers keep all digits.
+    """
     if len(positions) > 1:
         return _joined([key_of(table, [i]) for i in positions])
     position = positions[0]
@@ -348,7 +360,8 @@ def key_of(table: Table, positions: Sequence[int]) -> NDArray[Any]:
         texts = values if values.dtype == object else values.astype(str)
     distinct, where = np.unique(np.asarray(texts, dtype=str), return_inverse=True)
     words = [
-        str(int(w.partition(".")[0])) if _WHOLE.fullmatch(w) else w for w in distinct.tolist()
+        str(int(w.partition(".")[0])) if _WHOLE.fullmatch(w) else _MIDNIGHT.sub("", w)
+        for w in distinct.tolist()
     ]
     return np.array(words, dtype=str)[where.reshape(-1)]
 

@@ -38,6 +38,8 @@ def index(values, name=None):
     return pd.Index(values, name=name)
 
 
+DAYS = pd.date_range("2026-01-01", periods=N).strftime("%Y-%m-%d")
+TIMES = labels(when=pd.date_range("2026-01-01", periods=N, freq="h"))
 KEPT = np.array([i for i in range(N) if i != 7])
 SHIFTED = pd.DataFrame({"y": [*WORDS[KEPT], "cat"]})
 CASES = {
@@ -60,6 +62,17 @@ CASES = {
         },
         options=ELSE,
         said=BY_ORDER,
+    ),
+    "times in parquet": Case(
+        {
+            "p.parquet": probs(when=pd.date_range("2026-01-01", periods=N, freq="h")),
+            "y.csv": TIMES,
+        },
+        options=ELSE,
+        said=MATCHED,
+    ),
+    "days and their midnights": pair(
+        {"day": DAYS}, {"day": [f"{day} 00:00:00" for day in DAYS]}, said=MATCHED
     ),
     "ID and id": pair({"ID": TEXT}, {"id": TEXT}, said=MATCHED),
     "other case and spaces": pair({" Image ": TEXT}, {"image": TEXT}, said=MATCHED),
@@ -294,6 +307,15 @@ CASES = {
     ),
     "labels without names": Case(
         {"p.csv": probs(), "y.csv": "\n".join(WORDS) + "\n"}, options=ELSE, said=BY_ORDER
+    ),
+    "labels in parts": Case(
+        {
+            "p.csv": probs(),
+            "y/b.csv": labels(np.arange(30, N)),
+            "y/a.csv": labels(np.arange(30)),
+        },
+        options={"labels_path": "y"},
+        said="order of their parts: a.csv, b.csv",
     ),
     "an array of labels": Case(
         {"p.csv": probs(image=TEXT), "y.npy": Y},

@@ -286,6 +286,16 @@ CASES = {
         truth=None,
         refused=True,
     ),
+    **{
+        f"two models, the other called {before}cat": Case(
+            {"p.csv": probs(y=WORDS).join(named(OTHER, [f"{before}{n}" for n in NAMES]))},
+            advised=True,
+            others=(OTHER_MODEL,),
+            said="do not agree: prob_cat, prob_dog, prob_ox; ",
+        )
+        for before in ("calibrated_prob_", "raw_", "score_", "")
+    },
+    "the same probabilities twice": Case({"p.csv": probs(y=WORDS).join(named(P, NAMES))}),
     "two models of one event": Case(
         {"p.csv": pd.DataFrame({"prob_a": P1, "prob_b": OTHER[:, 0], "y": Y1})},
         truth=EVENT,
