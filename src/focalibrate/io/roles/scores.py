@@ -15,7 +15,7 @@ from focalibrate.io.options import find_columns
 from focalibrate.io.predictions import ScoreKind
 from focalibrate.io.roles.diagnoses import no_scores, not_numbers, unclear_column, unclear_kind
 from focalibrate.io.roles.events import event_columns
-from focalibrate.io.roles.facts import Facts, Scores
+from focalibrate.io.roles.facts import Facts, Fixes, Scores
 from focalibrate.io.roles.vocabulary import (
     CLASS_NAMES,
     DERIVED,
@@ -513,7 +513,7 @@ def _named_column(facts: Facts) -> Scores | None:
     others = [i for (i,) in sets.get("scores", ()) if i != found[0]]
     rivals = [i for i in others if not _are_in_one_order(view, found[0], i)]
     if facts.request.kind is None and rivals:
-        fixes = [{"score_columns": [view.name(i)], "input": "probs"} for i in rivals]
+        fixes: Fixes = [{"score_columns": facts.names([i]), "input": "probs"} for i in rivals]
         fixes.insert(0, _option(facts, _says(facts, found[0]) or "scores", found))
         raise facts.which(f"{what}, but do not agree", [found, *([i] for i in rivals)], fixes)
     return _positive(facts, found[0])
