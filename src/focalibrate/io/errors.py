@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,24 @@ class RowError(PredictionFileError):
         path, before, rows, after = self._parts
         return RowError(path, before, np.asarray(rows) + start, after, fixes=self.fixes)
 
+    def among(self, rows: Any) -> "RowError":
+        """Return the error of some rows, with their numbers among all."""
+        path, before, own, after = self._parts
+        return RowError(path, before, np.asarray(rows)[np.asarray(own)], after, fixes=self.fixes)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return PredictionFileError, (str(self),), {"fixes": self.fixes}
+
+
+@contextmanager
+def numbered_by(rows: Any) -> Iterator[None]:
+    """Let errors in rows that were kept name their numbers among all; None: all were kept."""
+    try:
+        yield
+    except RowError as error:
+        if rows is None:
+            raise
+        raise error.among(rows) from error
 
 
 class Doubt(str):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from focalibrate.io.cells import is_numbering, numbers_in
 from focalibrate.io.data_set import Piece
-from focalibrate.io.errors import RowError, file_error, listing, short
+from focalibrate.io.errors import RowError, file_error, listing, numbered_by, short
 from focalibrate.io.options import Request
 from focalibrate.io.predictions import Layout, Predictions
 from focalibrate.io.roles.decide import Roles
@@ -189,25 +189,26 @@ def _assembled(
     weights = None if roles.weight is None else kept(stored_weights(view, roles.weight))
     if factor is not None:
         weights = factor if weights is None else factor * weights
-    if view.schema.is_partial and not request.drop_missing:
-        _check_all_listed(scores, view)
     is_columns = chosen.form == "columns"
     scores_name = chosen.kind if is_columns else view.name(chosen.positions[0])
-    if chosen.form == "single":
-        scores = _two_columns(scores, chosen.kind, view, scores_name)
-    scores, n_rounded = checked_scores(
-        scores,
-        kind=chosen.kind,
-        name=scores_name,
-        names=tuple(view.name(i) for i in chosen.positions) if is_columns else (),
-        was_half=any(view[i].is_half for i in chosen.positions),
-        path=view.path,
-        probs_atol=request.probs_atol,
-        keeps_half=half,
-    )
-    check_names(names, n_classes=scores.shape[1], path=view.path)
-    scores, names = _in_order(scores, names)
-    matched, names, positive = _matched(labels, scores, names, view, reading)
+    with numbered_by(rows):
+        if view.schema.is_partial and not request.drop_missing:
+            _check_all_listed(scores, view)
+        if chosen.form == "single":
+            scores = _two_columns(scores, chosen.kind, view, scores_name)
+        scores, n_rounded = checked_scores(
+            scores,
+            kind=chosen.kind,
+            name=scores_name,
+            names=tuple(view.name(i) for i in chosen.positions) if is_columns else (),
+            was_half=any(view[i].is_half for i in chosen.positions),
+            path=view.path,
+            probs_atol=request.probs_atol,
+            keeps_half=half,
+        )
+        check_names(names, n_classes=scores.shape[1], path=view.path)
+        scores, names = _in_order(scores, names)
+        matched, names, positive = _matched(labels, scores, names, view, reading)
     if names == ("1", "0") and chosen.form == "single":  # in the order 0, 1, and so unnamed
         scores, matched, names = scores[:, ::-1], _flipped(matched), None
     if matched is not None:
