@@ -15,7 +15,7 @@ from focalibrate.io.options import find_columns
 from focalibrate.io.predictions import ScoreKind
 from focalibrate.io.roles.diagnoses import no_scores, not_numbers, unclear_column, unclear_kind
 from focalibrate.io.roles.events import event_columns
-from focalibrate.io.roles.facts import Facts, Fixes, Scores
+from focalibrate.io.roles.facts import Facts, Scores
 from focalibrate.io.roles.vocabulary import (
     CLASS_NAMES,
     DERIVED,
@@ -212,31 +212,23 @@ Sets: TypeAlias = Mapping[Meaning, Sequence[list[int]]]
 
 
 def _by_name(facts: Facts, sets: Sets, order: Sequence[Meaning], what: str) -> list[int] | None:
-    """Return the only columns of the first kind that has some.
+    """Return the first columns of the first kind that has some.
 
     Raises:
-        PredictionFileError: several could be it; or there are logits and probabilities, and they
-            are not those of one model.
+        PredictionFileError: others could be it, too, and are not those of the same model.
     """
-    for kind in order:
-        found = sets.get(kind, ())
-        if len(found) > 1:
-            raise facts.which(what, found, [_option(facts, kind, some) for some in found])
-        if not found:
-            continue
-        other: Meaning = "probs" if kind == "logits" else "logits"
-        rivals = [some for some in sets.get(other, ()) if _are_alike(facts, found[0], some)]
-        if facts.request.kind is None and kind != "scores" and rivals:
-            own = _rows(facts, kind, found[0])
-            rows = [_rows(facts, other, some) for some in rivals]
-            pairs = [(own, r) if kind == "logits" else (r, own) for r in rows]
-            if not any(is_same_model(z, p) for z, p in pairs):
-                fixes = [_option(facts, other, some) for some in rivals]
-                fixes.insert(0, _option(facts, kind, found[0]))
-                what = f"{what}, but do not agree"
-                raise facts.which(what, [found[0], *rivals], fixes)
-        return found[0]
-    return None
+    ranked = [(kind, some) for kind in order for some in sets.get(kind, ())]
+    if not ranked:
+        return None
+    told, (kind, first) = facts.request.kind, ranked[0]
+    asked = [one for one in ranked if told is None or one[0] == kind]
+    rivals = [one for one in asked[1:] if not _is_one_model(facts, asked[0], one)]
+    if rivals:
+        if any(other != kind for other, _ in rivals):
+            what = f"{what}, but do not agree"
+        found = [asked[0], *rivals]
+        raise facts.which(what, [some for _, some in found], [_option(facts, *f) for f in found])
+    return first
 
 
 def _option(facts: Facts, kind: Meaning, positions: Sequence[int]) -> dict[str, object]:
@@ -248,11 +240,25 @@ def _option(facts: Facts, kind: Meaning, positions: Sequence[int]) -> dict[str, 
     return {"score_columns": names, **({"input": kind} if is_one else {})}
 
 
-def _are_alike(facts: Facts, some: Sequence[int], other: Sequence[int]) -> bool:
-    """Return whether columns could be the scores of the same rows and classes."""
-    a, b = facts.view[some[0]], facts.view[other[0]]
-    has_shape = a.n_rows == b.n_rows and len(b.shape) == len(a.shape)
-    return has_shape and split_of(a.name) == split_of(b.name)
+def _is_one_model(
+    facts: Facts, some: tuple[Meaning, list[int]], other: tuple[Meaning, list[int]]
+) -> bool:
+    """Return whether columns of one or two kinds are the scores of one model.
+
+    Columns of other rows are scores of another; of another kind, they are not meant.
+    """
+    view, kinds = facts.view, (some[0], other[0])
+    a, b = view[some[1][0]], view[other[1][0]]
+    is_same_kind = len(set(kinds)) == 1
+    is_alike = a.n_rows == b.n_rows and len(a.shape) == len(b.shape)
+    if not is_alike or split_of(a.name) != split_of(b.name):
+        return not is_same_kind
+    if "scores" in kinds and not is_same_kind:
+        return _are_in_one_order(view, some[1][0], other[1][0])
+    rows = [_rows(facts, *one) for one in (some, other)]
+    if is_same_kind:
+        return rows[0].shape == rows[1].shape and np.allclose(*rows, atol=AGREEMENT)
+    return is_same_model(*(rows if kinds[0] == "logits" else rows[::-1]))
 
 
 def _rows(facts: Facts, kind: Meaning, positions: Sequence[int]) -> NDArray[Any]:
@@ -261,12 +267,27 @@ def _rows(facts: Facts, kind: Meaning, positions: Sequence[int]) -> NDArray[Any]
     if not all(view.is_kind(i, "number", "matrix") for i in positions):
         return np.empty((0, 0))
     if len(positions) > 1:
-        named = zip(_cut_names(facts, positions), positions, strict=True)
-        return np.stack([view.values(i) for _, i in sorted(named)], axis=1)
+        if facts.prefix_of(positions) is not None:
+            named = zip(_cut_names(facts, positions), positions, strict=True)
+            positions = [i for _, i in sorted(named)]
+        return np.stack([view.values(i) for i in positions], axis=1)
     values = view.values(positions[0])
     if values.ndim > 1:
         return values
     return np.stack([0 * values if kind == "logits" else 1 - values, values], axis=1)
+
+
+def _are_in_one_order(view: Table, position: int, other: int) -> bool:
+    """Return whether `other`, if it could be probabilities, orders the rows as a column does.
+
+    It may hold the probability of the predicted class, which is the larger of p and 1 - p.
+    """
+    sums, values = view.sums([other]), view.values(position)
+    if not (sums.in_unit and sums.fractions):
+        return True
+    sure = np.abs(values - (0.5 if view.sums([position]).in_unit else 0))
+    ordered = (view.values(other)[np.argsort(by, kind="stable")] for by in (values, sure))
+    return any((np.diff(found) < -AGREEMENT).mean() < 0.05 for found in ordered)
 
 
 def _matrices(facts: Facts) -> list[int]:
@@ -281,7 +302,6 @@ def _matrices(facts: Facts) -> list[int]:
 
 
 ARRAYS = "arrays that could be the scores"
-SETS = "sets of columns that could be the classes"
 
 
 def named_matrix(facts: Facts) -> Scores | None:
@@ -320,37 +340,26 @@ def _with_prefix(facts: Facts) -> Scores | None:
         simplex = [some for some in found if facts.is_simplex(some)]
         is_second = kind != order[0] and bool(sets[order[0]])
         sets[kind] = simplex if is_second else (len(found) > 1 and simplex) or found
-    chosen = _by_name(facts, sets, order, SETS)
-    if chosen is None:
+    first = next((sets[kind][0] for kind in order if sets[kind]), None)
+    if first is None:
         return None
-    scores = _columns(facts, chosen)
-    rivals = _of_same_classes(facts, chosen, scores.kind) if facts.request.kind is None else []
-    if rivals:
-        raise facts.which(f"{SETS}, but do not agree", [chosen, *rivals])
-    return scores
+    sets["probs"] += _of_same_classes(facts, first)
+    chosen = _by_name(facts, sets, order, "sets of columns that could be the classes")
+    return None if chosen is None else _columns(facts, chosen)
 
 
-def _of_same_classes(facts: Facts, classes: list[int], kind: ScoreKind) -> list[list[int]]:
+def _of_same_classes(facts: Facts, classes: list[int]) -> list[list[int]]:
     """Return other probabilities of the same classes: ``calibrated_prob_cat`` or only ``cat``."""
-    view, names = facts.view, [plain(name) for name in _cut_names(facts, classes)]
+    view, sets = facts.view, dict[str, list[int]]()
     used, prefixes = set(classes), {i: view[i].prefix for i in facts.numbers}
     rests = [i for i, c in prefixes.items() if i not in used and (c is None or c.kind is None)]
-    sets: dict[str, list[int]] = {}
-    for name in names:
+    for name in sorted(_cut_names(facts, classes)):
+        end = plain(name)
         for i in rests:
-            if f"_{view[i].plain}".endswith(f"_{name}"):
-                sets.setdefault(view[i].plain.removesuffix(name), []).append(i)
-    own = np.stack([view.values(i) for i in classes], axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logits = own if kind == "logits" else np.log(own)
-    return [
-        some
-        for some in sets.values()
-        if len(some) == len(classes)
-        and facts.is_simplex(some)
-        and view.sums(some).fractions
-        and not is_same_model(logits, np.stack([view.values(i) for i in some], axis=1))
-    ]
+            if f"_{view[i].plain}".endswith(f"_{end}"):
+                sets.setdefault(view[i].plain.removesuffix(end), []).append(i)
+    full = [some for some in sets.values() if len(some) == len(classes) and facts.is_simplex(some)]
+    return [some for some in full if view.sums(some).fractions]
 
 
 def _without_derived(facts: Facts, members: list[int]) -> list[int]:
@@ -508,28 +517,7 @@ def _named_column(facts: Facts) -> Scores | None:
         return None  # they are one per class: ``output_0``
     what = "columns that could be the score of the positive class"
     found = _by_name(facts, sets, (*kinds, "scores"), what)
-    if found is None:
-        return None
-    others = [i for (i,) in sets.get("scores", ()) if i != found[0]]
-    rivals = [i for i in others if not _are_in_one_order(view, found[0], i)]
-    if facts.request.kind is None and rivals:
-        fixes: Fixes = [{"score_columns": facts.names([i]), "input": "probs"} for i in rivals]
-        fixes.insert(0, _option(facts, _says(facts, found[0]) or "scores", found))
-        raise facts.which(f"{what}, but do not agree", [found, *([i] for i in rivals)], fixes)
-    return _positive(facts, found[0])
-
-
-def _are_in_one_order(view: Table, position: int, other: int) -> bool:
-    """Return whether `other`, if it could be probabilities, orders the rows as a column does.
-
-    It may hold the probability of the predicted class, which is the larger of p and 1 - p.
-    """
-    sums, values = view.sums([other]), view.values(position)
-    if not (sums.in_unit and sums.fractions):
-        return True
-    sure = np.abs(values - (0.5 if view.sums([position]).in_unit else 0))
-    ordered = (view.values(other)[np.argsort(by, kind="stable")] for by in (values, sure))
-    return any((np.diff(found) < -AGREEMENT).mean() < 0.05 for found in ordered)
+    return None if found is None else _positive(facts, found[0])
 
 
 def _says(facts: Facts, position: int) -> Meaning | None:

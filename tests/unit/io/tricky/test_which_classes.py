@@ -291,7 +291,7 @@ CASES = {
             {"p.csv": probs(y=WORDS).join(named(OTHER, [f"{before}{n}" for n in NAMES]))},
             advised=True,
             others=(OTHER_MODEL,),
-            said="do not agree: prob_cat, prob_dog, prob_ox; ",
+            said="could be the classes: prob_cat, prob_dog, prob_ox; ",
         )
         for before in ("calibrated_prob_", "raw_", "score_", "")
     },
