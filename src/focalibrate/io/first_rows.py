@@ -15,7 +15,7 @@ from focalibrate.io.data_set import (
     parts_of,
     pieces_of,
 )
-from focalibrate.io.errors import RowError, file_error, listing
+from focalibrate.io.errors import file_error, listing
 from focalibrate.io.evidence import looks_like_probs
 from focalibrate.io.formats.opened import Opened
 from focalibrate.io.formats.text import with_kinds
@@ -53,11 +53,8 @@ def decide(
     schema = with_kinds(schema, head) if head.has_cells else schema
     schema = with_listed_names(head.in_order(schema, everything))
     head = head.in_order(schema, everything)
-    try:
-        roles = resolve_roles(head, request)
-        labels = _labels_of_their_own(request, head, roles.scores.positions)
-    except RowError as error:
-        raise error.from_row(head.first_row) from error
+    roles = resolve_roles(head, request)
+    labels = _labels_of_their_own(request, head, roles.scores.positions)
     positions = roles.scores.positions
     n_rows = schema.columns[positions[0]].n_rows
     if n_rows is not None:

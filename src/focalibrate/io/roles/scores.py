@@ -377,14 +377,12 @@ def _lone_matrix(facts: Facts) -> Scores | None:
     if len(found) > 1:
         flat = [i for i in found if len(view[i].shape) == 1]
         found = [i for i in flat if view.sums([i]).on_simplex] or found
-    if len(found) > 1:
-        fixes = []
-        for i in found:
-            by_value: ScoreKind = "probs" if view.sums([i]).on_simplex else "logits"
-            kind = facts.request.kind or view[i].score_kind or by_value
-            fixes.append(_option(facts, kind, [i]))
-        raise facts.which(ARRAYS, [[i] for i in found], fixes)
-    return _matrix(facts, found[0]) if found else None
+    sets: dict[Meaning, list[list[int]]] = {}
+    for i in found:
+        by_value: ScoreKind = "probs" if view.sums([i]).on_simplex else "logits"
+        sets.setdefault(facts.request.kind or view[i].score_kind or by_value, []).append([i])
+    chosen = _by_name(facts, sets, facts.request.kinds_by_preference, ARRAYS)
+    return None if chosen is None else _matrix(facts, chosen[0])
 
 
 def _given_classes(facts: Facts) -> Scores | None:

@@ -1,5 +1,6 @@
 """From the roles of a file's columns to checked predictions."""
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -113,11 +114,9 @@ def assemble(
         half: leave logits in float16 as they are.
         keep: keep the other columns.
     """
-    try:
+    with numbered_by(range(table.first_row, sys.maxsize)):
         check_listed(table)
         found = _assembled(table, reading, rows, is_first=is_first, half=half, keep=keep)
-    except RowError as error:
-        raise error.from_row(table.first_row) from error
     return found if found is None or is_first else _like(found, table, reading)
 
 
