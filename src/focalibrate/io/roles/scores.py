@@ -255,10 +255,10 @@ def _is_one_model(
         return not is_same_kind
     if "scores" in kinds and not is_same_kind:
         return _are_in_one_order(view, some[1][0], other[1][0])
-    rows = [_rows(facts, *one) for one in (some, other)]
+    z, p = (_rows(facts, *one) for one in (some, other))
     if is_same_kind:
-        return rows[0].shape == rows[1].shape and np.allclose(*rows, atol=AGREEMENT)
-    return is_same_model(*(rows if kinds[0] == "logits" else rows[::-1]))
+        return z.shape == p.shape and np.allclose(z, p, atol=AGREEMENT, equal_nan=True)
+    return is_same_model(z, p) if kinds[0] == "logits" else is_same_model(p, z)
 
 
 def _rows(facts: Facts, kind: Meaning, positions: Sequence[int]) -> NDArray[Any]:

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from focalibrate.io.errors import Doubt, RowError, file_error, listing, short
 from focalibrate.io.evidence import is_row_number
 from focalibrate.io.options import Request, find_columns
-from focalibrate.io.roles.vocabulary import Named
+from focalibrate.io.roles.vocabulary import DERIVED, Named
 from focalibrate.io.table import Table, texts_of
 from focalibrate.io.values.labels import Labels
 
 _WHOLE = re.compile(r"[+-]?\d{1,40}(\.0+)?", re.ASCII)
-_MIDNIGHT = re.compile(r"(?<=^\d{4}-\d\d-\d\d)[ T]00:00:00(\.0+)?$", re.ASCII)
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d.*)", re.ASCII)
+_MIDNIGHT = re.compile(r"00:00(:00(\.0+)?)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,9 @@ def _against_order(table: Table, label: int, head: Table, others: list[int]) -> 
 
 def _differ(table: Table, j: int, head: Table, i: int) -> bool:
     """Return whether columns of numbers differ in most rows by more than rounding."""
-    if not (table.is_kind(j, "number") and head.is_kind(i, "number") and _is_usable(head, i)):
+    are_numbers = table.is_kind(j, "number") and head.is_kind(i, "number")
+    is_score = head[i].meaning is not None or head[i].plain in DERIVED  # may be that of another
+    if not are_numbers or is_score or not _is_usable(head, i):
         return False
     n = min(table.n_rows, head.n_rows)
     a, b = (np.asarray(t.values(at)[:n], np.float64) for t, at in ((table, j), (head, i)))
@@ -346,7 +349,7 @@ def _may_name(table: Table, position: int) -> bool:
 
 
 def key_of(table: Table, positions: Sequence[int]) -> NDArray[Any]:
-    """Return columns as text, the same for 7, 7.0 and ``007``, and for a date and its midnight.
+    """Return columns as text: one for 7, 7.0 and ``007``, and for ``2026-01-31`` and its midnight.
 
     Long numbers keep all digits.
     """
@@ -359,11 +362,17 @@ def key_of(table: Table, positions: Sequence[int]) -> NDArray[Any]:
         values = table.values(position)
         texts = values if values.dtype == object else values.astype(str)
     distinct, where = np.unique(np.asarray(texts, dtype=str), return_inverse=True)
-    words = [
-        str(int(w.partition(".")[0])) if _WHOLE.fullmatch(w) else _MIDNIGHT.sub("", w)
-        for w in distinct.tolist()
-    ]
-    return np.array(words, dtype=str)[where.reshape(-1)]
+    return np.array([_one_way(w) for w in distinct.tolist()], dtype=str)[where.reshape(-1)]
+
+
+def _one_way(word: str) -> str:
+    """Return a whole number or a time in one of the ways to write it."""
+    if _WHOLE.fullmatch(word):
+        return str(int(word.partition(".")[0]))
+    time = _TIME.fullmatch(word)
+    if time is None:
+        return word
+    return time[1] if _MIDNIGHT.fullmatch(time[2]) else f"{time[1]} {time[2]}"
 
 
 def _joined(keys: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -39,7 +39,8 @@ def index(values, name=None):
 
 
 DAYS = pd.date_range("2026-01-01", periods=N).strftime("%Y-%m-%d")
-TIMES = labels(when=pd.date_range("2026-01-01", periods=N, freq="h"))
+HOURS = pd.date_range("2026-01-01", periods=N, freq="h")
+TIMES = labels(when=HOURS)
 KEPT = np.array([i for i in range(N) if i != 7])
 SHIFTED = pd.DataFrame({"y": [*WORDS[KEPT], "cat"]})
 CASES = {
@@ -70,6 +71,9 @@ CASES = {
         },
         options=ELSE,
         said=MATCHED,
+    ),
+    "times with a T": pair(
+        {"when": HOURS.strftime("%Y-%m-%dT%H:%M:%S")}, {"when": HOURS.astype(str)}, said=MATCHED
     ),
     "days and their midnights": pair(
         {"day": DAYS}, {"day": [f"{day} 00:00:00" for day in DAYS]}, said=MATCHED
