@@ -260,7 +260,7 @@ def _pair(data: DataSet, reading: Reading, head: Table, *, is_all: bool) -> tupl
         shares = known.shares()
         if shares.mean() <= MOST_SHARES:  # else they are no outcomes, which is refused
             known = known[~shares]
-        values |= set(known.distinct(len(known.values))[0])
+        values |= set(known.distinct()[0])
         if len(values) > 1:
             break
     if not values:

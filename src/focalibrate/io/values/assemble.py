@@ -98,7 +98,7 @@ class Reading:
 def assemble(
     table: Table,
     reading: Reading,
-    rows: slice | NDArray[np.intp],
+    rows: slice,
     *,
     is_first: bool = False,
     half: bool = False,
@@ -150,7 +150,7 @@ def _like(found: Predictions, table: Table, reading: Reading) -> Predictions:
 def _assembled(
     view: Table,
     reading: Reading,
-    rows_of_all: slice | NDArray[np.intp],
+    rows_of_all: slice,
     *,
     is_first: bool,
     half: bool,
@@ -322,7 +322,7 @@ def _matched(
     roles, request, known = reading.roles, reading.request, reading.like.layout.known
     chosen = roles.scores
     if chosen.form == "single":
-        matched, shown = match_binary(labels, reading.pair, chosen.positive, n_rows=len(scores))
+        matched, shown = match_binary(labels, reading.pair, chosen.positive)
         return matched, shown, chosen.positive if shown is None else shown[1]
     if request.positive is not None and names is not None and request.positive not in names:
         raise file_error(
@@ -336,7 +336,6 @@ def _matched(
     by_column = chosen.form == "columns" or view.schema.numeric_classes or requested
     matched = match_labels(
         labels,
-        n_rows=len(scores),
         n_classes=scores.shape[1],
         class_names=names,
         names_are_labels=by_column,

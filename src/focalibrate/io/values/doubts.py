@@ -139,7 +139,6 @@ def disagreement(
     try:
         found = match_labels(
             given,
-            n_rows=len(scores),
             n_classes=k,
             class_names=names,
             names_are_labels=True,

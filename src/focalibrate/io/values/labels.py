@@ -119,19 +119,13 @@ class Labels:
             outside = (y < 0) | (y > 1)
             return np.asarray((y > 0) & (y < 1) & ~outside.any())
 
-    def column(self, n_rows: int) -> NDArray[Any]:
+    def column(self) -> NDArray[Any]:
         """Return one label per row, whole numbers or text; raise where they are not."""
         y = self.values
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         if y.ndim != 1:
-            raise self.error(f"`{short(self.name)}` must have shape [{n_rows}], got {y.shape}.")
-        if len(y) != n_rows:
-            raise self.error(
-                f"`{short(self.name)}` must hold one label per row, but there are fewer labels "
-                f"than rows: {len(y)} labels, {n_rows} rows. Check that both come from the same "
-                "split."
-            )
+            raise self.error(f"`{short(self.name)}` must have shape [{len(y)}], got {y.shape}.")
         if y.dtype.kind != "f":
             return y
         with np.errstate(invalid="ignore"):
@@ -145,9 +139,9 @@ class Labels:
             )
         return y.astype(np.int64)
 
-    def distinct(self, n_rows: int) -> tuple[list[str], NDArray[np.intp]]:
+    def distinct(self) -> tuple[list[str], NDArray[np.intp]]:
         """Return the distinct labels as text, and the position among them of each row's label."""
-        return _distinct(self.column(n_rows))
+        return _distinct(self.column())
 
 
 def _distinct(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.intp]]:
@@ -158,7 +152,6 @@ def _distinct(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.intp]]:
 def match_labels(
     given: Labels,
     *,
-    n_rows: int,
     n_classes: int,
     class_names: Names | None,
     names_are_labels: bool,
@@ -172,10 +165,10 @@ def match_labels(
     a label or the names show that, else from 0.
     """
     notes: tuple[str, ...] = ()
-    if given.values.shape == (n_rows, n_classes) and n_classes > 1:
+    if given.values.shape[1:] == (n_classes,) and n_classes > 1:
         given = replace(given, values=_from_one_hot(given))
         notes = (f"`{short(given.name)}` is one-hot: the class of each row is where the 1 is",)
-    labels = given.column(n_rows)
+    labels = given.column()
     lower = {name.lower() for name in class_names or ()}
     text, is_bool = labels.dtype.kind in "OU", labels.dtype.kind == "b"
     if text and class_names is None and _are_plain_numbers(labels):
@@ -416,7 +409,7 @@ def _boundary(prefix: str, names: Sequence[str]) -> int:
 
 
 def match_binary(
-    given: Labels | None, pair: tuple[str, str] | None, positive: str | None, *, n_rows: int
+    given: Labels | None, pair: tuple[str, str] | None, positive: str | None
 ) -> tuple[Matched | None, Names | None]:
     """Return labels of two classes, and the names of the classes, negative first.
 
@@ -424,13 +417,12 @@ def match_binary(
         given: as stored, or None.
         pair: the negative and the positive label of all rows; None where there are no labels.
         positive: name of the class whose score the column holds, where known.
-        n_rows: number of rows.
     """
     if given is None or pair is None:
         if positive is None or positive == "1":
             return None, None
         return None, (NEGATIVE.get(positive.lower(), f"not {positive}"), positive)
-    values, where = given.distinct(n_rows)
+    values, where = given.distinct()
     unknown = [value for value in values if value not in pair]
     if unknown:
         raise _more_than_two(given, [*pair, *unknown])

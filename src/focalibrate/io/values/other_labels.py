@@ -74,7 +74,7 @@ class OtherLabels:
         """Whether the labels are in the order of the rows, as no name is one row's alone."""
         return self.key is None or not self.key.is_unique
 
-    def of_rows(self, scores: Table, rows: slice | NDArray[np.intp]) -> Labels:
+    def of_rows(self, scores: Table, rows: slice) -> Labels:
         """Return the labels of rows of the file of scores.
 
         Args:
@@ -85,9 +85,16 @@ class OtherLabels:
             PredictionFileError: a row has no label, or the names are not unique and differ.
         """
         if self.key is None:
+            n_labels = len(self.all.values)
+            if n_labels < rows.stop:
+                raise self.all.error(
+                    f"`{short(self.all.name)}` must hold one label per row, but there are fewer "
+                    f"labels than rows: {n_labels} labels, {rows.stop} rows. Check that both come "
+                    "from the same split."
+                )
             return self.all[rows]
         names = key_of(scores, self.key.at)
-        if isinstance(rows, slice) and np.array_equal(names, self.key.stored[rows]):
+        if np.array_equal(names, self.key.stored[rows]):
             return self.all[rows]
         differs = (
             f'its rows are not those of {scores.path.name}: column "{short(self.key.name)}" '
