@@ -163,17 +163,22 @@ def _against_order(table: Table, label: int, head: Table, others: list[int]) -> 
                     f"{what} differs from that of {head.path.name}: check that both have the same "
                     "rows"
                 )
-        theirs = _files(key_of(table, [j])) if table.is_kind(j, "text") else np.empty(0)
-        for i in others if len(set(theirs.tolist())) == len(theirs) > 0 else ():
-            ours = _files(key_of(head, [i]))
-            n = min(len(ours), len(theirs))
-            is_moved = not np.array_equal(ours[:n], theirs[:n])
-            if is_moved and _are_same_names(ours, Key((), name, theirs)):
+            if i in others and _are_moved(table, j, head, i):
                 return (
                     f'{what} has the names in "{short(head.name(i))}" in another order: write '
                     "them alike, so that they match the rows"
                 )
     return None
+
+
+def _are_moved(table: Table, j: int, head: Table, i: int) -> bool:
+    """Return whether columns of text have the same names, written in two ways, in two orders."""
+    if not (table.is_kind(j, "text") and head.is_kind(i, "text")):
+        return False
+    ours, theirs = (_files(key_of(t, [at])) for t, at in ((head, i), (table, j)))
+    key, n = Key((), "", theirs), min(len(ours), len(theirs))
+    is_moved = not np.array_equal(ours[:n], theirs[:n])
+    return is_moved and key.is_unique and _are_same_names(ours, key)
 
 
 def _differ(table: Table, j: int, head: Table, i: int) -> bool:
