@@ -2,11 +2,10 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 SHOWN = 5
 """Most row numbers or names that a message lists; the others are counted."""
@@ -53,13 +52,24 @@ class RowError(PredictionFileError):
         super().__init__(str(file_error(path, text, fixes=fixes)), fixes=fixes)
         self._parts = (path, before, rows, after)
 
-    def from_row(self, start: int) -> "RowError":
-        """Return the error with rows counted from the start of the file."""
-        path, before, rows, after = self._parts
-        return RowError(path, before, np.asarray(rows) + start, after, fixes=self.fixes)
+    def among(self, rows: Any) -> "RowError":
+        """Return the error of some rows, with their numbers among all."""
+        path, before, own, after = self._parts
+        return RowError(path, before, [int(rows[i]) for i in own], after, fixes=self.fixes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PredictionFileError, (str(self),), {"fixes": self.fixes}
+
+
+@contextmanager
+def numbered_by(rows: Any) -> Iterator[None]:
+    """Let errors in these rows of others have their numbers there; None: in the same rows."""
+    try:
+        yield
+    except RowError as error:
+        if rows is None:
+            raise
+        raise error.among(rows) from error
 
 
 class Doubt(str):

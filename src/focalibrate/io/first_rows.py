@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from focalibrate.io.data_set import DataSet, Piece, no_rows
-from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
+from focalibrate.io.errors import PredictionFileError, file_error, listing, short
 from focalibrate.io.evidence import looks_like_probs
 from focalibrate.io.options import ReadOptions, Request, request_of
 from focalibrate.io.predictions import Predictions
@@ -41,11 +41,8 @@ def decide(
     request = request_of(data.path, given)
     head, rest = _described(data, head_rows)
     is_all = rest is None and len(data.groups) == 1
-    try:
-        roles = resolve_roles(head, request)
-        labels = _labels_of_their_own(request, head, roles.scores.positions)
-    except RowError as error:
-        raise error.from_row(head.first_row) from error
+    roles = resolve_roles(head, request)
+    labels = _labels_of_their_own(request, head, roles.scores.positions)
     scores = head.columns[roles.scores.positions[0]]
     if scores.n_rows is not None:
         head.n_rows = min(head.n_rows, scores.n_rows)
@@ -171,7 +168,11 @@ def _labels_of_their_own(
     others = (data.opened(i).read(None, HEAD_ROWS, None) for i in range(1, len(data.groups)))
     whole = joined_tables([first, *(rest or ()), *chain(*others)])
     whole.schema = replace(whole.schema, path=path)
-    return labels_in(whole, request, head, scores)
+    found = labels_in(whole, request, head, scores)
+    if len(data.groups) == 1 or not found.is_by_order:
+        return found
+    names = listing([data.main(index).path.name for index in range(len(data.groups))])
+    return replace(found, note=type(found.note)(f"{found.note}; order of their parts: {names}"))
 
 
 def _first_batch(data: DataSet, reading: Reading, head: Table) -> Predictions:
@@ -257,7 +258,7 @@ def _pair(data: DataSet, reading: Reading, head: Table, *, is_all: bool) -> tupl
         shares = known.shares()
         if shares.mean() <= MOST_SHARES:  # else they are no outcomes, which is refused
             known = known[~shares]
-        values |= set(known.distinct(len(known.values))[0])
+        values |= set(known.distinct()[0])
         if len(values) > 1:
             break
     if not values:

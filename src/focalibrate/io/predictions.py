@@ -197,23 +197,23 @@ def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Pred
             f"{predictions.source}: has {predictions.n_classes} classes, but {len(class_names)} "
             f"are expected ({listing(class_names)})."
         )
-    given = predictions.class_names
-    if given is None and predictions.names_positive and class_names[0] == f"not {class_names[1]}":
-        given = (f"not {predictions.positive}", str(predictions.positive))  # labels are 0 and 1
-    if given is not None and class_names[0] == f"not {class_names[1]}" and len(given) == 2:
-        others = [name for name in given if name != class_names[1]]
-        class_names = (others[0], class_names[1]) if len(others) == 1 else class_names
+    given, positive = predictions.class_names, predictions.positive
+    is_open = class_names[0] == f"not {class_names[1]}"  # the negative class has no name
+    is_single = predictions.layout.form == "single"
+    if given is None and is_open and predictions.names_positive:  # labels are 0 and 1
+        given = (f"not {positive}", str(positive))
     if given is None:
         numbers = tuple(str(i) for i in range(len(class_names)))
-        if predictions.layout.form == "single" or class_names == numbers:
+        if is_single or class_names == numbers:
             return replace(predictions, class_names=class_names)
         note = f"has no class names: its columns are taken in the order {listing(class_names)}"
-        named = None if class_names[0] == f"not {class_names[1]}" else class_names
+        named = None if is_open else class_names
         return replace(predictions, class_names=named, notes=(*predictions.notes, note))
-    if predictions.layout.form == "single" and predictions.positive in class_names:
-        other = next(n for n in class_names if n != predictions.positive)
-        if not set(given) <= set(class_names) and predictions.labels is None:
-            given = (other, str(predictions.positive))
+    if is_open and class_names[1] in given and len(given) == 2:
+        class_names = (next(n for n in given if n != class_names[1]), class_names[1])
+    if is_single and positive in class_names and predictions.labels is None:
+        other = next(n for n in class_names if n != positive)
+        given = given if set(given) <= set(class_names) else (other, str(positive))
     unknown = [name for name in given if name not in class_names]
     if unknown:
         raise PredictionFileError(

@@ -100,3 +100,15 @@ def test_every_half_precision_number_is_read_as_numpy_reads_it(tmp_path):
     np.save(tmp_path / "z.npy", rows)
     found = read_predictions(tmp_path / "z.npy", input="logits")
     assert_array_equal(found.scores, rows.astype(np.float32))
+
+
+def test_rows_that_are_left_out_are_counted_in_the_numbers_of_others(tmp_path):
+    lines = ["a,b,y", "0.5,0.5,0", "0.5,,0", *["0.25,0.75,1"] * 28, "0.5,0.9,1", "0.5,0.5,2"]
+    path = tmp_path / "p.csv"
+    path.write_text("\n".join(lines) + "\n")
+    options = {"drop_missing": True, "score_columns": ["a", "b"], "input": "probs"}
+    with pytest.raises(PredictionFileError, match=r"does not in row 30 \(0-based\)"):
+        read_predictions(path, **options)
+    path.write_text("\n".join(lines).replace("0.5,0.9", "0.1,0.9") + "\n")
+    with pytest.raises(PredictionFileError, match=r"those in row 31 \(0-based\) do not"):
+        read_predictions(path, **options)

@@ -6,10 +6,12 @@ import numpy as np
 
 from focalibrate.io.errors import flags, listing, short
 from focalibrate.io.options import Request, find_columns
+from focalibrate.io.roles.chosen import named_scores
 from focalibrate.io.roles.diagnoses import no_labels, of_predicted_class
 from focalibrate.io.roles.facts import Facts, Scores
 from focalibrate.io.roles.labels import find_label, is_binary, label_by_values, label_of_outcome
-from focalibrate.io.roles.scores import find_scores, named_matrix, named_scores
+from focalibrate.io.roles.named import named_matrix
+from focalibrate.io.roles.scores import find_scores, with_left_out
 from focalibrate.io.roles.vocabulary import WEIGHTS, is_cluster
 from focalibrate.io.table import Table
 
@@ -66,7 +68,8 @@ def resolve_roles(view: Table, request: Request) -> Roles:
             )
     else:  # a group may be read from any column, but is a class only if the caller says so
         facts = replace(facts, taken=facts.taken | set(groups))
-        scores = named_matrix(facts)
+        matrix = named_matrix(facts)
+        scores = None if matrix is None else with_left_out(facts, matrix)
     if label is None and request.wants_labels:
         label = find_label(facts, scores)
     found = facts if label is None else replace(facts, taken=facts.taken | {label}, label=label)

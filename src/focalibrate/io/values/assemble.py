@@ -1,5 +1,6 @@
 """From the roles of a file's columns to checked predictions."""
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from focalibrate.io.cells import is_numbering, numbers_in
 from focalibrate.io.data_set import Piece
-from focalibrate.io.errors import RowError, file_error, listing, short
+from focalibrate.io.errors import RowError, file_error, listing, numbered_by, short
 from focalibrate.io.options import Request
 from focalibrate.io.predictions import Layout, Predictions
 from focalibrate.io.roles.decide import Roles
@@ -23,6 +24,7 @@ from focalibrate.io.values.labels import (
     NEGATIVE,
     Labels,
     Matched,
+    are_backwards,
     check_names,
     match_binary,
     match_labels,
@@ -96,7 +98,7 @@ class Reading:
 def assemble(
     table: Table,
     reading: Reading,
-    rows: slice | NDArray[np.intp],
+    rows: slice,
     *,
     is_first: bool = False,
     half: bool = False,
@@ -112,11 +114,9 @@ def assemble(
         half: leave logits in float16 as they are.
         keep: keep the other columns.
     """
-    try:
+    with numbered_by(range(table.first_row, sys.maxsize)):
         check_listed(table)
         found = _assembled(table, reading, rows, is_first=is_first, half=half, keep=keep)
-    except RowError as error:
-        raise error.from_row(table.first_row) from error
     return found if found is None or is_first else _like(found, table, reading)
 
 
@@ -150,7 +150,7 @@ def _like(found: Predictions, table: Table, reading: Reading) -> Predictions:
 def _assembled(
     view: Table,
     reading: Reading,
-    rows_of_all: slice | NDArray[np.intp],
+    rows_of_all: slice,
     *,
     is_first: bool,
     half: bool,
@@ -188,25 +188,26 @@ def _assembled(
     weights = None if roles.weight is None else kept(stored_weights(view, roles.weight))
     if factor is not None:
         weights = factor if weights is None else factor * weights
-    if view.schema.is_partial and not request.drop_missing:
-        _check_all_listed(scores, view)
     is_columns = chosen.form == "columns"
     scores_name = chosen.kind if is_columns else view.name(chosen.positions[0])
-    if chosen.form == "single":
-        scores = _two_columns(scores, chosen.kind, view, scores_name)
-    scores, n_rounded = checked_scores(
-        scores,
-        kind=chosen.kind,
-        name=scores_name,
-        names=tuple(view.name(i) for i in chosen.positions) if is_columns else (),
-        was_half=any(view[i].is_half for i in chosen.positions),
-        path=view.path,
-        probs_atol=request.probs_atol,
-        keeps_half=half,
-    )
-    check_names(names, n_classes=scores.shape[1], path=view.path)
-    scores, names = _in_order(scores, names)
-    matched, names, positive = _matched(labels, scores, names, view, reading)
+    with numbered_by(rows):
+        if view.schema.is_partial and not request.drop_missing:
+            _check_all_listed(scores, view)
+        if chosen.form == "single":
+            scores = _two_columns(scores, chosen.kind, view, scores_name)
+        scores, n_rounded = checked_scores(
+            scores,
+            kind=chosen.kind,
+            name=scores_name,
+            names=tuple(view.name(i) for i in chosen.positions) if is_columns else (),
+            was_half=any(view[i].is_half for i in chosen.positions),
+            path=view.path,
+            probs_atol=request.probs_atol,
+            keeps_half=half,
+        )
+        check_names(names, n_classes=scores.shape[1], path=view.path)
+        scores, names = _in_order(scores, names)
+        matched, names, positive = _matched(labels, scores, names, view, reading)
     if names == ("1", "0") and chosen.form == "single":  # in the order 0, 1, and so unnamed
         scores, matched, names = scores[:, ::-1], _flipped(matched), None
     if matched is not None:
@@ -296,14 +297,12 @@ def _in_order(
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """Put classes in the order that their names say, so that numbers as labels mean that order.
 
-    ``LABEL_2, LABEL_0, LABEL_1`` are sorted by number, ``yes, no`` becomes ``no, yes``. Classes
-    called 0, 1, 2, ... count as unnamed.
+    ``LABEL_2, LABEL_0, LABEL_1`` are sorted by number, ``yes, no`` becomes ``no, yes``, and
+    ``fraud, not_fraud`` the same way. Classes called 0, 1, 2, ... count as unnamed.
     """
     if names is None:
         return scores, None
-    lower = [name.strip().lower() for name in names]
-    is_reversed = len(names) == 2 and NEGATIVE.get(lower[0]) == lower[1]
-    numbers = [1, 0] if is_reversed else numbers_in(names)
+    numbers = [1, 0] if are_backwards(names) else numbers_in(names)
     shown = None if is_numbering(names) else names
     if numbers is None or numbers == sorted(numbers):
         return scores, shown
@@ -323,7 +322,7 @@ def _matched(
     roles, request, known = reading.roles, reading.request, reading.like.layout.known
     chosen = roles.scores
     if chosen.form == "single":
-        matched, shown = match_binary(labels, reading.pair, chosen.positive, n_rows=len(scores))
+        matched, shown = match_binary(labels, reading.pair, chosen.positive)
         return matched, shown, chosen.positive if shown is None else shown[1]
     if request.positive is not None and names is not None and request.positive not in names:
         raise file_error(
@@ -337,7 +336,6 @@ def _matched(
     by_column = chosen.form == "columns" or view.schema.numeric_classes or requested
     matched = match_labels(
         labels,
-        n_rows=len(scores),
         n_classes=scores.shape[1],
         class_names=names,
         names_are_labels=by_column,

@@ -34,16 +34,39 @@ def doubts_about(scores: NDArray[Any], matched: Matched | None, chosen: Scores) 
 
 
 def _worse_than_chance(scores: NDArray[Any], labels: NDArray[np.int64]) -> str | None:
-    """Return a warning where the most probable class is right less often than by chance."""
-    n, k = scores.shape
-    part = slice(0, 1 << 20)
-    right = float((np.argmax(scores[part], axis=1) == labels[part]).mean())
-    if n < 50 or right >= 0.5 / k:
+    """Return a warning where the classes or rows are ordered worse than by chance.
+
+    Of many classes the most probable is right less often than by chance; of two, the positive
+    one is rarer where its score is higher, however sure a model is of it.
+    """
+    part = slice(0, 1 << 16)
+    z, y = scores[part], labels[part]
+    n, k = z.shape
+    if n < 50:
+        return None
+    right = float((np.argmax(z, axis=1) == y).mean())
+    n_1 = int((y == 1).sum()) if k == 2 else 0
+    if 0 < n_1 < n:
+        gap = z[:, 1].astype(np.float64) - z[:, 0]
+        _, where, counts = np.unique(gap, return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(counts) - (counts - 1) / 2)[where.reshape(-1)]
+        auc = float((ranks[y == 1].mean() - (n_1 + 1) / 2) / (n - n_1))
+        if auc < 0.5 - FAR * np.sqrt((n + 1) / (12 * n_1 * (n - n_1))):
+            return (
+                f"the higher the score of a class, the rarer it is (AUC {auc:.2f}): check the "
+                "order of the classes and of the rows"
+            )
+    spread = FAR * np.sqrt((k - 1) / n) / k if k > 2 else 0.5
+    if right >= max(0.5 / k, 1 / k - spread):
         return None
     return (
         f"the class with the highest score is right in {right:.1%} of the rows, less "
         "often than by chance: check the order of the classes and of the rows"
     )
+
+
+FAR = 3
+"""Standard deviations by which ranks or hits are hardly below those by chance."""
 
 
 def _falling(scores: NDArray[Any]) -> str | None:
@@ -116,7 +139,6 @@ def disagreement(
     try:
         found = match_labels(
             given,
-            n_rows=len(scores),
             n_classes=k,
             class_names=names,
             names_are_labels=True,

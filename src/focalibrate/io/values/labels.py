@@ -22,7 +22,7 @@ NEGATIVE |= {"positive": "negative", "+1": "-1", "+": "-"}
 """Usual names of the positive class, and those of the negative class beside them."""
 
 _NUMBERED = re.compile(r"(?:class|label|cls|cat|category|target|y|c)[ _.-]*(\d+)", re.IGNORECASE)
-_NEGATED = re.compile(r"(?:no|non|not|without)[ _.-].+", re.IGNORECASE)
+_NEGATED = re.compile(r"(?:no|non|not|without)[ _.-](.+)", re.IGNORECASE)
 
 Names = tuple[str, ...]
 
@@ -33,6 +33,15 @@ def is_negative(name: str) -> bool:
     numbered = _NUMBERED.fullmatch(text)
     is_first = numbered is not None and int(numbered[1]) == 0
     return is_first or text in NEGATIVE.values() or _NEGATED.fullmatch(text) is not None
+
+
+def are_backwards(names: Sequence[str]) -> bool:
+    """Return whether two classes are the positive and then its negative: ``fraud, not_fraud``."""
+    if len(names) != 2:
+        return False
+    positive, negative = (name.strip().lower() for name in names)
+    negated = _NEGATED.fullmatch(negative)
+    return NEGATIVE.get(positive) == negative or (negated is not None and negated[1] == positive)
 
 
 @dataclass(frozen=True)
@@ -110,19 +119,13 @@ class Labels:
             outside = (y < 0) | (y > 1)
             return np.asarray((y > 0) & (y < 1) & ~outside.any())
 
-    def column(self, n_rows: int) -> NDArray[Any]:
+    def column(self) -> NDArray[Any]:
         """Return one label per row, whole numbers or text; raise where they are not."""
         y = self.values
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         if y.ndim != 1:
-            raise self.error(f"`{short(self.name)}` must have shape [{n_rows}], got {y.shape}.")
-        if len(y) != n_rows:
-            raise self.error(
-                f"`{short(self.name)}` must hold one label per row, but there are fewer labels "
-                f"than rows: {len(y)} labels, {n_rows} rows. Check that both come from the same "
-                "split."
-            )
+            raise self.error(f"`{short(self.name)}` must have shape [{len(y)}], got {y.shape}.")
         if y.dtype.kind != "f":
             return y
         with np.errstate(invalid="ignore"):
@@ -136,9 +139,9 @@ class Labels:
             )
         return y.astype(np.int64)
 
-    def distinct(self, n_rows: int) -> tuple[list[str], NDArray[np.intp]]:
+    def distinct(self) -> tuple[list[str], NDArray[np.intp]]:
         """Return the distinct labels as text, and the position among them of each row's label."""
-        return _distinct(self.column(n_rows))
+        return _distinct(self.column())
 
 
 def _distinct(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.intp]]:
@@ -149,7 +152,6 @@ def _distinct(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.intp]]:
 def match_labels(
     given: Labels,
     *,
-    n_rows: int,
     n_classes: int,
     class_names: Names | None,
     names_are_labels: bool,
@@ -163,10 +165,10 @@ def match_labels(
     a label or the names show that, else from 0.
     """
     notes: tuple[str, ...] = ()
-    if given.values.shape == (n_rows, n_classes) and n_classes > 1:
+    if given.values.shape[1:] == (n_classes,) and n_classes > 1:
         given = replace(given, values=_from_one_hot(given))
         notes = (f"`{short(given.name)}` is one-hot: the class of each row is where the 1 is",)
-    labels = given.column(n_rows)
+    labels = given.column()
     lower = {name.lower() for name in class_names or ()}
     text, is_bool = labels.dtype.kind in "OU", labels.dtype.kind == "b"
     if text and class_names is None and _are_plain_numbers(labels):
@@ -407,7 +409,7 @@ def _boundary(prefix: str, names: Sequence[str]) -> int:
 
 
 def match_binary(
-    given: Labels | None, pair: tuple[str, str] | None, positive: str | None, *, n_rows: int
+    given: Labels | None, pair: tuple[str, str] | None, positive: str | None
 ) -> tuple[Matched | None, Names | None]:
     """Return labels of two classes, and the names of the classes, negative first.
 
@@ -415,13 +417,12 @@ def match_binary(
         given: as stored, or None.
         pair: the negative and the positive label of all rows; None where there are no labels.
         positive: name of the class whose score the column holds, where known.
-        n_rows: number of rows.
     """
     if given is None or pair is None:
         if positive is None or positive == "1":
             return None, None
         return None, (NEGATIVE.get(positive.lower(), f"not {positive}"), positive)
-    values, where = given.distinct(n_rows)
+    values, where = given.distinct()
     unknown = [value for value in values if value not in pair]
     if unknown:
         raise _more_than_two(given, [*pair, *unknown])

@@ -7,16 +7,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from focalibrate.io.errors import Doubt, RowError, file_error, listing, short
 from focalibrate.io.evidence import is_row_number
 from focalibrate.io.options import Request, find_columns
-from focalibrate.io.roles.vocabulary import Named
+from focalibrate.io.roles.vocabulary import DERIVED, Named
 from focalibrate.io.table import Table, texts_of
 from focalibrate.io.values.labels import Labels
 
 _WHOLE = re.compile(r"[+-]?\d{1,40}(\.0+)?", re.ASCII)
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d.*)", re.ASCII)
+_MIDNIGHT = re.compile(r"00:00(:00(\.0+)?)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class OtherLabels:
         """Whether the labels are in the order of the rows, as no name is one row's alone."""
         return self.key is None or not self.key.is_unique
 
-    def of_rows(self, scores: Table, rows: slice | NDArray[np.intp]) -> Labels:
+    def of_rows(self, scores: Table, rows: slice) -> Labels:
         """Return the labels of rows of the file of scores.
 
         Args:
@@ -82,9 +85,16 @@ class OtherLabels:
             PredictionFileError: a row has no label, or the names are not unique and differ.
         """
         if self.key is None:
+            n_labels = len(self.all.values)
+            if n_labels < rows.stop:
+                raise self.all.error(
+                    f"`{short(self.all.name)}` must hold one label per row, but there are fewer "
+                    f"labels than rows: {n_labels} labels, {rows.stop} rows. Check that both come "
+                    "from the same split."
+                )
             return self.all[rows]
         names = key_of(scores, self.key.at)
-        if isinstance(rows, slice) and np.array_equal(names, self.key.stored[rows]):
+        if np.array_equal(names, self.key.stored[rows]):
             return self.all[rows]
         differs = (
             f'its rows are not those of {scores.path.name}: column "{short(self.key.name)}" '
@@ -124,23 +134,69 @@ def labels_in(table: Table, request: Request, head: Table, scores: tuple[int, ..
     else:
         confirmed = f", which {named} confirms" if named else ""
         note = f"labels in {table.path.name} are taken in the order of the rows{confirmed}{unused}"
-    numbered = None if key is not None else _disordered(table, label)
-    if numbered is not None:
-        note = Doubt(
-            f'WARNING: {note}, but its column "{short(numbered)}" numbers them in another order; '
-            "save the same column with the scores"
-        )
+    doubt = None if key is not None else _against_order(table, label, head, others)
+    if doubt is not None:
+        note = Doubt(f"WARNING: {note}, but {doubt}")
     return OtherLabels(Labels(table.values(label), table.name(label), table.path), key, note)
 
 
-def _disordered(table: Table, label: int) -> str | None:
-    """Return the column that numbers the rows, but not in their order, or None."""
+def _against_order(table: Table, label: int, head: Table, others: list[int]) -> str | None:
+    """Return what shows that the rows are in another order than the labels, or None.
+
+    Args:
+        table: the labels.
+        label: their column.
+        head: the first rows of the scores.
+        others: its columns that may name rows.
+    """
     for j in range(len(table.columns)):
-        if j != label and _may_name(table, j) and table.is_kind(j, "number"):
-            values = table.values(j)
-            if is_row_number(np.sort(values)) and not is_row_number(values):
-                return table.name(j) or "the first"
+        if j == label or not _is_usable(table, j):
+            continue
+        what = f'its column "{short(table.name(j) or "the first")}"'
+        values, name = table.values(j), _folded(table.name(j))
+        is_numbered = table.is_kind(j, "number") and is_row_number(np.sort(values))
+        if is_numbered and not is_row_number(values):
+            return f"{what} numbers them in another order; save the same column with the scores"
+        for i in range(len(head.columns)):
+            if _is_named(head, i) and _folded(head.name(i)) == name and _differ(table, j, head, i):
+                return (
+                    f"{what} differs from that of {head.path.name}: check that both have the same "
+                    "rows"
+                )
+            if i in others and _are_moved(table, j, head, i):
+                return (
+                    f'{what} has the names in "{short(head.name(i))}" in another order: write '
+                    "them alike, so that they match the rows"
+                )
     return None
+
+
+def _are_moved(table: Table, j: int, head: Table, i: int) -> bool:
+    """Return whether columns of text have the same names, written in two ways, in two orders."""
+    if not (table.is_kind(j, "text") and head.is_kind(i, "text")):
+        return False
+    ours, theirs = (_files(key_of(t, [at])) for t, at in ((head, i), (table, j)))
+    key, n = Key((), "", theirs), min(len(ours), len(theirs))
+    is_moved = not np.array_equal(ours[:n], theirs[:n])
+    return is_moved and key.is_unique and _are_same_names(ours, key)
+
+
+def _differ(table: Table, j: int, head: Table, i: int) -> bool:
+    """Return whether columns of numbers differ in most rows by more than rounding."""
+    are_numbers = table.is_kind(j, "number") and head.is_kind(i, "number")
+    is_score = head[i].meaning is not None or head[i].plain in DERIVED  # may be that of another
+    if not are_numbers or is_score or not _is_usable(head, i):
+        return False
+    n = min(table.n_rows, head.n_rows)
+    a, b = (np.asarray(t.values(at)[:n], np.float64) for t, at in ((table, j), (head, i)))
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(a - b) > 0.01 * np.ptp(b)).mean() > 0.5)
+
+
+def _files(names: NDArray[Any]) -> NDArray[Any]:
+    """Return names in lower case, those of files without their folders and their suffix."""
+    found = (re.split(r"[/\\]", name.lower())[-1] for name in names.tolist())
+    return np.array([re.sub(r"(?<=.)\.[a-z0-9]{1,5}$", "", name) for name in found], dtype=str)
 
 
 def _label(table: Table, request: Request, head: Table, scores: tuple[int, ...]) -> int:
@@ -258,14 +314,21 @@ def _are_same_names(ours: NDArray[Any], key: Key) -> bool:
     known = key.rows_of(ours) >= 0
     if is_row_number(_numbers(ours)) and is_row_number(np.sort(_numbers(key.stored))):
         return bool(known.all())
-    return bool(known.mean() >= 0.5)
+    is_number = _numbers(key.stored).dtype.kind == "f"
+    return bool(known.mean() >= (0.5 if is_number else SHARED))
+
+
+SHARED = 0.1
+"""Part of the names, written in words, that two columns hardly have in common by chance."""
 
 
 def _shows_order(head: Table, position: int, key: Key) -> bool:
-    """Return whether a column that names no row has the same values in both files."""
+    """Return whether a column has the same values in both files, or most: names that repeat."""
     if head[position].is_label or head[position].is_prediction:
         return False
-    return bool((key.rows_of(key_of(head, [position])) >= 0).all())
+    known = key.rows_of(key_of(head, [position])) >= 0
+    is_almost_unique = len(set(key.stored.tolist())) >= 0.5 * len(key.stored)
+    return bool(known.all() or (is_almost_unique and known.mean() >= 0.5))
 
 
 def _is_named(table: Table, position: int) -> bool:
@@ -282,16 +345,26 @@ def _is_usable(table: Table, position: int) -> bool:
         return False
     if column.n_rows is not None and len(table.data[position]) != table.n_rows:
         return False
-    return column.kind in ("text", "number")
+    return column.kind in ("text", "number") or _is_date(table, position)
+
+
+def _is_date(table: Table, position: int) -> bool:
+    """Return whether a typed column holds dates or times."""
+    kind = getattr(table.data[position], "type", None)
+    return kind is not None and bool(pa.types.is_temporal(kind))
 
 
 def _may_name(table: Table, position: int) -> bool:
-    """Return whether a column could name rows: text or whole numbers."""
-    return _is_usable(table, position) and table.is_whole(position)
+    """Return whether a column could name rows: text, dates or whole numbers."""
+    is_usable = _is_usable(table, position)
+    return is_usable and (table.is_whole(position) or _is_date(table, position))
 
 
 def key_of(table: Table, positions: Sequence[int]) -> NDArray[Any]:
-    """Return columns as text, the same for 7, 7.0 and ``007``; long numbers keep all digits."""
+    """Return columns as text: one for 7, 7.0 and ``007``, and for ``2026-01-31`` and its midnight.
+
+    Long numbers keep all digits.
+    """
     if len(positions) > 1:
         return _joined([key_of(table, [i]) for i in positions])
     position = positions[0]
@@ -301,10 +374,17 @@ def key_of(table: Table, positions: Sequence[int]) -> NDArray[Any]:
         values = table.values(position)
         texts = values if values.dtype == object else values.astype(str)
     distinct, where = np.unique(np.asarray(texts, dtype=str), return_inverse=True)
-    words = [
-        str(int(w.partition(".")[0])) if _WHOLE.fullmatch(w) else w for w in distinct.tolist()
-    ]
-    return np.array(words, dtype=str)[where.reshape(-1)]
+    return np.array([_one_way(w) for w in distinct.tolist()], dtype=str)[where.reshape(-1)]
+
+
+def _one_way(word: str) -> str:
+    """Return a whole number or a time in one of the ways to write it."""
+    if _WHOLE.fullmatch(word):
+        return str(int(word.partition(".")[0]))
+    time = _TIME.fullmatch(word)
+    if time is None:
+        return word
+    return time[1] if _MIDNIGHT.fullmatch(time[2]) else f"{time[1]} {time[2]}"
 
 
 def _joined(keys: Sequence[NDArray[Any]]) -> NDArray[Any]:

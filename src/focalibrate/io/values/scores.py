@@ -66,16 +66,6 @@ def checked_scores(
 
 
 def _check_form(scores: NDArray[Any], *, path: Path, name: str) -> None:
-    if scores.dtype.kind not in "fiu":
-        raise file_error(
-            path, f"`{name}` must hold numbers, got dtype {scores.dtype}. Save them as float32."
-        )
-    if scores.ndim != 2:
-        raise file_error(
-            path,
-            f"`{name}` must have shape [N, K], got {scores.shape}. Save one row per example and "
-            "one column per class.",
-        )
     if 0 in scores.shape:
         raise file_error(path, f"`{name}` is empty: shape {scores.shape}. Save some examples.")
     if scores.shape[1] < 2:

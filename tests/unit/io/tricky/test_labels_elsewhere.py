@@ -38,6 +38,9 @@ def index(values, name=None):
     return pd.Index(values, name=name)
 
 
+DAYS = pd.date_range("2026-01-01", periods=N).strftime("%Y-%m-%d")
+HOURS = pd.date_range("2026-01-01", periods=N, freq="h")
+TIMES = labels(when=HOURS)
 KEPT = np.array([i for i in range(N) if i != 7])
 SHIFTED = pd.DataFrame({"y": [*WORDS[KEPT], "cat"]})
 CASES = {
@@ -60,6 +63,20 @@ CASES = {
         },
         options=ELSE,
         said=BY_ORDER,
+    ),
+    "times in parquet": Case(
+        {
+            "p.parquet": probs(when=pd.date_range("2026-01-01", periods=N, freq="h")),
+            "y.csv": TIMES,
+        },
+        options=ELSE,
+        said=MATCHED,
+    ),
+    "times with a T": pair(
+        {"when": HOURS.strftime("%Y-%m-%dT%H:%M:%S")}, {"when": HOURS.astype(str)}, said=MATCHED
+    ),
+    "days and their midnights": pair(
+        {"day": DAYS}, {"day": [f"{day} 00:00:00" for day in DAYS]}, said=MATCHED
     ),
     "ID and id": pair({"ID": TEXT}, {"id": TEXT}, said=MATCHED),
     "other case and spaces": pair({" Image ": TEXT}, {"image": TEXT}, said=MATCHED),
@@ -187,6 +204,49 @@ CASES = {
         refused=True,
         said="not unique",
     ),
+    "a name twice, another missing": Case(
+        {"p.csv": probs(image=TEXT), "y.csv": labels(np.r_[ORDER[1:], ORDER[1]], image=TEXT)},
+        options=ELSE,
+        refused=True,
+        said='"image" differs and is not unique',
+    ),
+    "few names in common, under other names": Case(
+        {
+            "p.csv": probs(image=TEXT),
+            "y.csv": labels(picture=[t if i % 5 else f"z{i}" for i, t in enumerate(TEXT)][::-1]),
+        },
+        options=ELSE,
+        refused=True,
+        said="no label for",
+    ),
+    # written otherwise, or of other rows
+    "other paths under other names": pair(
+        {"path": [f"img/{t}.png" for t in TEXT]},
+        {"file": [t.upper() for t in TEXT]},
+        truth=None,
+        warned=True,
+        said='names in "path" in another order',
+    ),
+    "other paths under other names, in order": Case(
+        {
+            "p.csv": probs(path=[f"img/{t}.png" for t in TEXT]),
+            "y.csv": labels(np.arange(N), file=TEXT),
+        },
+        options=ELSE,
+        said=r"labels in y.csv are taken in the order of the rows$",
+    ),
+    "a rounded column of other rows": pair(
+        {"age": FRACTIONS},
+        {"age": FRACTIONS.round(1)},
+        truth=None,
+        warned=True,
+        said='column "age" differs from that of p.csv',
+    ),
+    "a rounded column of the same rows": Case(
+        {"p.csv": probs(age=FRACTIONS), "y.csv": labels(np.arange(N), age=FRACTIONS.round(1))},
+        options=ELSE,
+        said=r"labels in y.csv are taken in the order of the rows$",
+    ),
     "given id in one file only": Case(
         {"p.csv": probs(image=TEXT), "y.csv": labels(picture=PATHS)},
         options={**ELSE, "id_column": "image"},
@@ -251,6 +311,15 @@ CASES = {
     ),
     "labels without names": Case(
         {"p.csv": probs(), "y.csv": "\n".join(WORDS) + "\n"}, options=ELSE, said=BY_ORDER
+    ),
+    "labels in parts": Case(
+        {
+            "p.csv": probs(),
+            "y/b.csv": labels(np.arange(30, N)),
+            "y/a.csv": labels(np.arange(30)),
+        },
+        options={"labels_path": "y"},
+        said="order of their parts: a.csv, b.csv",
     ),
     "an array of labels": Case(
         {"p.csv": probs(image=TEXT), "y.npy": Y},

@@ -49,6 +49,23 @@ CASES = {
         {"p.csv": pd.DataFrame({"prob_no": 1 - P1, "y": YESNO})},
         truth=Truth(EVENT.probs, Y1, ("no", "yes")),
     ),
+    "fraud before not fraud, numbers": Case(
+        {"p.csv": named(EVENT.probs[:, ::-1], ["prob_fraud", "prob_not_fraud"], y=Y1)},
+        truth=Truth(EVENT.probs, Y1, ("not_fraud", "fraud")),
+        said="1 = fraud",
+    ),
+    "spam before ham, numbers": Case(
+        {"p.csv": named(EVENT.probs[:, ::-1], ["spam", "ham"], y=Y1)},
+        truth=None,
+        warned=True,
+        said="the higher the score of a class, the rarer it is",
+    ),
+    "the probability of healthy, 1 for the ill": Case(
+        {"p.csv": pd.DataFrame({"prob_healthy": 1 - P1, "y": Y1})},
+        truth=None,
+        warned=True,
+        said="the rarer it is",
+    ),
     "the probability of no, numbers": Case(
         {"p.csv": pd.DataFrame({"prob_no": 1 - P1, "y": Y1})},
         truth=None,
@@ -269,6 +286,16 @@ CASES = {
         truth=None,
         refused=True,
     ),
+    **{
+        f"two models, the other called {before}cat": Case(
+            {"p.csv": probs(y=WORDS).join(named(OTHER, [f"{before}{n}" for n in NAMES]))},
+            advised=True,
+            others=(OTHER_MODEL,),
+            said="could be the classes: prob_cat, prob_dog, prob_ox; ",
+        )
+        for before in ("calibrated_prob_", "raw_", "score_", "")
+    },
+    "the same probabilities twice": Case({"p.csv": probs(y=WORDS).join(named(P, NAMES))}),
     "two models of one event": Case(
         {"p.csv": pd.DataFrame({"prob_a": P1, "prob_b": OTHER[:, 0], "y": Y1})},
         truth=EVENT,
@@ -291,6 +318,23 @@ CASES = {
     "a probability and its logit": Case(
         {"p.csv": pd.DataFrame({"prob": P1, "logit": np.log(P1 / (1 - P1)), "y": Y1})},
         truth=EVENT,
+    ),
+    "a probability and a score of one event that differ": Case(
+        {"p.csv": pd.DataFrame({"prob": P1, "score": OTHER[:, 0], "y": Y1})},
+        truth=EVENT,
+        advised=True,
+        others=(Truth(np.stack([1 - OTHER[:, 0], OTHER[:, 0]], 1), Y1),),
+        said="prob, score",
+    ),
+    "a probability and a score of one model": Case(
+        {"p.csv": pd.DataFrame({"prob": P1, "score": P1**2, "y": Y1})},
+        truth=EVENT,
+        said='not read as scores: "score"',
+    ),
+    "arrays of two models, one of the usual name": Case(
+        {"p.npz": {"logits": Z, "logits_ema": ZO, "labels": Y}},
+        truth=ARRAYS,
+        said='not read as scores: "logits_ema"',
     ),
     "arrays of two models": Case(
         {"p.npz": {"logits": Z, "probs": OTHER, "labels": Y}},
