@@ -22,7 +22,7 @@ from focalibrate.pipeline.pages import evaluation_page, models_page
 from focalibrate.pipeline.record import comparison_record, file_record, score_record
 from focalibrate.pipeline.result import FILES, CalibrationResult
 from focalibrate.pipeline.sample import fit_rows_of
-from focalibrate.pipeline.sketching import batch_sketch, sketch_predictions
+from focalibrate.pipeline.sketching import sketch_predictions
 
 __all__ = [
     "BAD_INPUT",
@@ -42,7 +42,6 @@ __all__ = [
     "SpecialRows",
     "WrongDataWarning",
     "apply_to_parts",
-    "batch_sketch",
     "calibrate_predictions",
     "calibrated_blocks",
     "check_predictions",

@@ -41,12 +41,11 @@ from focalibrate.pipeline.examples import (
     PredictionSource,
     given_examples,
     read_source,
-    zeros_smoothed,
+    zero_rule,
 )
-from focalibrate.pipeline.judging import judge_scan
 from focalibrate.pipeline.record import file_record
 from focalibrate.pipeline.result import CalibrationResult, Sizes
-from focalibrate.pipeline.sample import choose_rows, fit_rows_of
+from focalibrate.pipeline.sample import choose_rows, fit_rows_of, judge_scan
 from focalibrate.report import Provenance, SourceFile
 
 COMMAND = "focalibrate.calibrate_predictions(…)"
@@ -334,7 +333,9 @@ def _held_out(
     """Fit on all rows, and evaluate by cross-validation or on a test set in memory."""
     doubts = doubts_about(fitted, judged, to_fit=True)
     warn_of(doubts, stacklevel=4)
-    fitted, judged, notes = zeros_smoothed(fitted, judged)
+    mix, notes = zero_rule([one for one in (fitted, judged) if one is not None], fitted.n_classes)
+    fitted = replace(fitted, zero_mix=mix)
+    judged = None if judged is None else replace(judged, zero_mix=mix)
     comparison = compare_methods(
         fitted.rows,
         test_logits=None if judged is None else judged.rows,

@@ -7,7 +7,7 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,18 +162,33 @@ class Examples:
         )
 
     @classmethod
-    def joined(cls, given: Sequence["Examples"]) -> "Examples":
-        """Return the rows of several, one after another."""
+    def joined(cls, given: Sequence["Examples"], order: NDArray[np.intp]) -> "Examples":
+        """Return rows of several, which follow one another; `order` says which, and in what order.
+
+        Groups are put together as objects: their type may differ.
+        """
         first = given[0]
-        if len(given) == 1:
-            return first
-        weights = [one.weights for one in given if one.weights is not None]
+        ends = np.cumsum([one.n_rows for one in given])
+        place = np.full(ends[-1], -1)
+        place[order] = np.arange(len(order))
+
+        def joined(name: str, group: str | None = None) -> NDArray[Any]:
+            columns = [getattr(one, name) for one in given]
+            if group is not None:
+                columns = [np.asarray(one[group]) for one in columns]
+            dtype = columns[0].dtype if group is None else object
+            out = np.empty((len(order), *columns[0].shape[1:]), dtype)
+            for to, column in zip(np.split(place, ends[:-1]), columns, strict=True):
+                out[to[to >= 0]] = column[to >= 0]  # without a second copy of all rows
+            plain = np.array(out.tolist()) if group is not None else out
+            return plain if plain.dtype.kind in "biuf" else out
+
         return replace(
             first,
-            scores=np.concatenate([one.scores for one in given]),
-            labels=np.concatenate([one.labels for one in given]),
-            weights=np.concatenate(weights) if weights else None,
-            groups={n: np.concatenate([one.groups[n] for one in given]) for n in first.groups},
+            scores=joined("scores"),
+            labels=joined("labels"),
+            weights=None if first.weights is None else joined("weights"),
+            groups={name: joined("groups", name) for name in first.groups},
         )
 
     def _without_zero_weights(self) -> "Examples":
@@ -268,10 +283,6 @@ class Examples:
         given = {self.kind: self.scores[rows]}
         found: NDArray[Any] = log_probs_by_row(applied, self.groups, rows, **given)
         return found
-
-    def with_zero_mix(self, zero_mix: float) -> "Examples":
-        """Return the same examples with another rule for zeros."""
-        return replace(self, zero_mix=zero_mix)
 
 
 def _events(confidence: Array | None, correct: Array | None) -> tuple[Array, Array]:
@@ -385,41 +396,29 @@ def _of_frame(source: Any) -> Predictions:
         return replace(read_predictions(path, need_labels=True), source=Path(path.stem))
 
 
-def zeros_smoothed(
-    fitted: Examples, judged: Examples | None
-) -> tuple[Examples, Examples | None, tuple[str, ...]]:
-    """Return the examples with a rule for probabilities of 0, and a note that says so.
+class CountsZeros(Protocol):
+    """Rows whose probabilities of 0 were counted."""
 
-    The rule is `zero_mix_for` of `focalibrate.calibrate.rows`: to a calibrator, a zero
-    is half the smallest positive probability. The uncalibrated model is evaluated as it is.
-    """
-    given = [fitted] if judged is None else [fitted, judged]
-    mix, notes = zeros_note(
-        sum(examples.n_zero_rows for examples in given),
-        min(examples.least_positive for examples in given),
-        fitted.n_classes,
-    )
-    if not notes:
-        return fitted, judged, ()
-    return (
-        fitted.with_zero_mix(mix),
-        None if judged is None else judged.with_zero_mix(mix),
-        notes,
-    )
+    @property
+    def n_zero_rows(self) -> int:
+        """How many rows have a probability of exactly 0."""
+
+    @property
+    def least_positive(self) -> float:
+        """The smallest probability above 0."""
 
 
-def zeros_note(n_zero_rows: int, least: float, n_classes: int) -> tuple[float, tuple[str, ...]]:
+def zero_rule(rows: Sequence[CountsZeros], n_classes: int) -> tuple[float, tuple[str, ...]]:
     """Return how much of the uniform distribution is mixed in, and a note that says so.
 
-    Args:
-        n_zero_rows: rows with a probability of exactly 0.
-        least: the smallest positive probability.
-        n_classes: number of classes.
+    To a calibrator, a probability of 0 is half the smallest positive one: see `zero_mix_below`.
+    The uncalibrated model is evaluated as it is.
     """
-    if not n_zero_rows:
+    n = sum(one.n_zero_rows for one in rows)
+    if not n:
         return 0.0, ()
-    rows = f"{n_zero_rows:,} row{'' if n_zero_rows == 1 else 's'}"
+    least = min(one.least_positive for one in rows)
     return zero_mix_below(least, n_classes), (
-        f"{rows} with a probability of exactly 0: to the calibrators, a zero is half the smallest "
-        f"positive probability, {least:.2g}",
+        f"{n:,} row{'' if n == 1 else 's'} with a probability of exactly 0: to the calibrators, a "
+        f"zero is half the smallest positive probability, {least:.2g}",
     )
