@@ -27,12 +27,12 @@ from focalibrate.cli._options import (
 from focalibrate.cli._summary import say
 from focalibrate.io import SketchFile, printable
 from focalibrate.pipeline import BAD_INPUT, GateResult, check_predictions
+from focalibrate.pipeline.gate_result import STATUSES
 
 if TYPE_CHECKING:
     from focalibrate.engines import Backend
 
 STYLES = {"pass": "bold green", "fail": "bold red", "undetermined": "bold yellow"}
-WORDS = {"pass": "pass", "fail": "fail", "undetermined": "not enough data"}
 
 BINS = 15
 _limit = click.FloatRange(min=0.0)
@@ -166,7 +166,9 @@ def _show(found: GateResult, *, to_stderr: bool) -> None:
     console = Console(highlight=False, stderr=to_stderr)
     for check in found.shown:
         line = Text(f"  {printable(check.label)}: ")
-        line.append(WORDS[check.status], STYLES[check.status]).append(f". {check.message}")
+        line.append(STATUSES[check.status].short, STYLES[check.status]).append(
+            f". {check.message}"
+        )
         console.print(line, soft_wrap=True)
     if found.note:
         say(printable(found.note), to_stderr=to_stderr)

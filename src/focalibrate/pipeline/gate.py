@@ -4,9 +4,11 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,7 @@ from focalibrate.comparison.paired import by_cluster, cluster_numbers
 from focalibrate.io import Predictions, SketchFile, read_sketch
 from focalibrate.io.errors import short
 from focalibrate.io.sketches import SUFFIX
-from focalibrate.metrics import calibration_bounds
+from focalibrate.metrics import Sketch, calibration_bounds
 from focalibrate.metrics.bounds import ErrorBounds
 from focalibrate.metrics.interval import NORMAL_95, Moments
 from focalibrate.metrics.null import LEAST_CLUSTERS
@@ -124,10 +126,33 @@ def check_predictions(
         "correct": correct,
         "sample_weight": sample_weight,
         "cluster": cluster,
+        "groups": groups,
     }
-    judged = _judged(source, labels, arrays, groups, calibrator, copies=copies)
-    columns = tuple(judged.groups) if by is None else tuple(by)
-    parts, n_small = judged.parts(columns)
+    given: Examples | SketchFile
+    name, opened = _opened(source)
+    if isinstance(opened, SketchFile):
+        _check_alone(labels, *arrays.values(), calibrator=calibrator)
+        given, class_names = opened, opened.class_names
+        losses, every = _losses_of(given), _parts_of_sketch(given.sketch)
+    else:
+        order = None if calibrator is None else calibrator.class_names
+        given = given_examples(opened, labels, order=order, copies=copies, **arrays)
+        warn_of(doubts_about(given), stacklevel=3)
+        name = "predictions" if given.predictions is None else given.predictions.source.name
+        class_names = given.class_names
+        found = np.empty(given.scores.shape, np.result_type(given.scores.dtype, np.float32))
+        losses, every = _losses_of(given, calibrator, found), _parts_of_examples(given, found)
+    whole, *groups_found = every
+    known = given.sketch.groups if isinstance(given, SketchFile) else given.groups
+    columns = tuple(known) if by is None else tuple(by)
+    for column in columns:
+        if column not in known:
+            raise ValueError(
+                f"`by`: {name} has no groups by {column!r}. Make the sketch with them: "
+                f"focalibrate sketch PATH -o x.sketch --by {column}"
+            )
+    members = [part for column in columns for part in groups_found if part.column == column]
+    parts = [part for part in members if part.n_rows >= LEAST_ROWS]
     errors = [(kind, limit) for kind, limit in limits if kind != "nll_increase"]
     if columns and not errors:
         raise ValueError(
@@ -135,34 +160,47 @@ def check_predictions(
             "(command line: --by with --max-ece 0.02)."
         )
     share = alpha / 2 if columns else alpha
-    options: dict[str, Any] = {"alpha_high": alpha, "seed": seed}
     checks, compared = [], None
     for kind, limit in limits:
         level = share / len(limits)
-        if kind == "nll_increase" and baseline is not None:
-            reference = _read_baseline(baseline, judged)
-            compared = reference.description
-            checks.append(_loss_check(limit, judged, reference, level, alpha))
-        elif kind != "nll_increase":  # `_limits` has refused one without a baseline
-            bounds = judged.bounds(None, error=kind, limit=limit, alpha=level, **options)
-            checks.append(_error_check(kind, limit, bounds, judged.all_rows))
+        if kind != "nll_increase":
+            checks.append(_error_check(kind, limit, whole, level, alpha, seed))
+        elif baseline is not None:  # `_limits` has refused one without a baseline
+            former, compared = _read_baseline(baseline, losses, class_names)
+            checks.append(_loss_check(limit, losses, former, whole, level, alpha))
     for part in parts:
         for kind, limit in errors:
             level = share / (len(errors) * len(parts))
-            bounds = judged.bounds(part, error=kind, limit=limit, alpha=level, **options)
-            found = _error_check(kind, limit, bounds, part)
-            checks.append(replace(found, column=part.column, group=part.group, n_rows=part.n_rows))
+            checks.append(_error_check(kind, limit, part, level, alpha, seed))
     return GateResult(
-        name=judged.name,
-        n_rows=judged.all_rows.n_rows,
-        n_classes=judged.n_classes,
+        name=name,
+        n_rows=whole.n_rows,
+        n_classes=losses.n_classes or 0,
         alpha=alpha,
         checks=tuple(checks),
-        log_loss=judged.log_loss,
+        log_loss=losses.mean,
         baseline=compared,
         by=columns,
-        n_small_groups=n_small,
+        n_small_groups=len(members) - len(parts),
     )
+
+
+def _opened(source: Any) -> tuple[str, Any]:
+    """Return what a sketch is called, and the sketch; all else as it is."""
+    if isinstance(source, (str, os.PathLike)) and Path(source).suffix == SUFFIX:
+        return Path(source).name, read_sketch(Path(source))
+    return "sketch", source
+
+
+def _check_alone(*given: Any, calibrator: Calibrator | None) -> None:
+    """Raise where something came with a sketch that needs rows."""
+    if any(one is not None for one in given):
+        raise ValueError("A sketch must be given without arrays and `groups`.")
+    if calibrator is not None:
+        raise ValueError(
+            "`calibrator` needs rows, which a sketch does not have: apply it when the "
+            "sketch is made (command line: focalibrate sketch PATH --calibrator FILE)."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,11 +208,11 @@ class _Part:
     """All rows, or one group of them."""
 
     n_rows: int
+    bounds: Callable[..., ErrorBounds]
+    """of the calibration error; options as for `calibration_bounds`"""
+    column: str | None = None
+    group: str | None = None
     n_clusters: int | None = None
-    column: str = ""
-    group: str = ""
-    at: Any = None
-    """the rows of the group, or its place among the groups of a sketch"""
 
     @property
     def too_few(self) -> str:
@@ -187,156 +225,97 @@ class _Part:
         return ""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Judged:
-    """What limits are held to: rows in memory, or a sketch of any number of rows."""
-
-    name: str
-    n_classes: int
-    class_names: tuple[str, ...] | None
-    all_rows: _Part
-    groups: Mapping[str, Sequence[_Part]]
-    """by column"""
-    log_loss: LossMean
-    bounds: Callable[..., ErrorBounds] = field(repr=False)
-    """of the error of a group, or of all rows; options as for `calibration_bounds`"""
-    examples: Examples | None = None
-    nll: Floats | None = field(default=None, repr=False)
-    """log loss of each row in memory, ``[N]``"""
-
-    def parts(self, columns: Sequence[str]) -> tuple[list[_Part], int]:
-        """Return the groups of `columns` with enough rows, and how many others there are."""
-        for column in columns:
-            if column not in self.groups:
-                raise ValueError(
-                    f"`by`: {self.name} has no groups by {column!r}. Make the sketch with them: "
-                    f"focalibrate sketch PATH -o x.sketch --by {column}"
-                )
-        every = [part for column in columns for part in self.groups[column]]
-        enough = [part for part in every if part.n_rows >= LEAST_ROWS]
-        return enough, len(every) - len(enough)
-
-
-def _judged(
-    source: PredictionSource | SketchFile | Array | None,
-    labels: Array | None,
-    arrays: dict[str, Array | None],
-    groups: Mapping[str, Array] | None,
-    calibrator: Calibrator | None,
-    *,
-    copies: bool,
-) -> _Judged:
-    """Return what is checked, from the one place where it was given."""
-    name = "sketch"
-    if isinstance(source, (str, os.PathLike)) and Path(source).suffix == SUFFIX:
-        name, source = Path(source).name, read_sketch(Path(source))
-    if isinstance(source, SketchFile):
-        if any(given is not None for given in (labels, groups, *arrays.values())):
-            raise ValueError("A sketch must be given without arrays and `groups`.")
-        if calibrator is not None:
-            raise ValueError(
-                "`calibrator` needs rows, which a sketch does not have: apply it when the "
-                "sketch is made (command line: focalibrate sketch PATH --calibrator FILE)."
-            )
-        return _of_sketch(source, name)
-    order = None if calibrator is None else calibrator.class_names
-    examples = given_examples(source, labels, order=order, copies=copies, groups=groups, **arrays)
-    warn_of(doubts_about(examples), stacklevel=4)
-    return _of_examples(examples, calibrator)
-
-
-def _of_sketch(file: SketchFile, name: str) -> _Judged:
-    sketch = file.sketch
-
-    def bounds(part: _Part | None, **options: Any) -> ErrorBounds:
-        group = None if part is None else (part.column, part.at)
-        return sketch.bounds(group=group, **options)
-
-    return _Judged(
-        name=name,
-        n_classes=sketch.n_classes,
-        class_names=file.class_names,
-        all_rows=_Part(sketch.n),
-        groups={
-            column: [_Part(g[i].n_rows, None, column, g.names[i], i) for i in g.in_order()]
+def _parts_of_sketch(sketch: Sketch) -> list[_Part]:
+    """Return all rows, then every group."""
+    return [
+        _Part(sketch.n, sketch.bounds),
+        *(
+            _Part(g[i].n_rows, partial(sketch.bounds, group=(column, i)), column, g.names[i])
             for column, g in sketch.groups.items()
-        },
-        log_loss=LossMean.of(sketch.scores["nll"]),
-        bounds=bounds,
-    )
+            for i in g.in_order()
+        ),
+    ]
 
 
-def _of_examples(examples: Examples, calibrator: Calibrator | None) -> _Judged:
-    """Return rows in memory, after `calibrator`."""
-    scores, labels, weights = examples.scores, examples.labels, examples.weights
-    probs = np.empty(scores.shape, np.result_type(scores.dtype, np.float32))
-    nll = _row_nll(examples, calibrator, probs)
+def _parts_of_examples(examples: Examples, probs: NDArray[Any]) -> list[_Part]:
+    """Return all rows, then every group; `probs` are theirs, after any calibrator."""
+    labels, weights = examples.labels, examples.weights
     code = None if examples.cluster is None else cluster_numbers(examples.cluster)
 
-    def bounds(part: _Part | None, **options: Any) -> ErrorBounds:
-        at = slice(None) if part is None else part.at
-        return calibration_bounds(
-            probs[at],
-            labels[at],
-            sample_weight=None if weights is None else weights[at],
-            copies=examples.copies,
-            cluster=None if code is None else code[at],
-            **options,
-        )
+    def part(at: Any, column: str | None = None, group: str | None = None) -> _Part:
+        def bounds(**options: Any) -> ErrorBounds:
+            return calibration_bounds(
+                probs[at],
+                labels[at],
+                sample_weight=None if weights is None else weights[at],
+                copies=examples.copies,
+                cluster=None if code is None else code[at],
+                **options,
+            )
 
-    def part(column: str, group: str, at: NDArray[np.intp]) -> _Part:
-        return _Part(
-            len(at), None if code is None else len(np.unique(code[at])), column, group, at
-        )
+        n_clusters = None if code is None else len(np.unique(code[at]))
+        return _Part(len(labels[at]), bounds, column, group, n_clusters)
 
-    columns = {name: group_names(values) for name, values in examples.groups.items()}
-    file = examples.predictions
-    return _Judged(
-        name="predictions" if file is None else file.source.name,
-        n_classes=examples.n_classes,
-        class_names=examples.class_names,
-        all_rows=_Part(examples.n_rows, None if code is None else int(code.max()) + 1),
-        groups={
-            column: [
-                part(column, group, np.flatnonzero(names == group)) for group in _sorted(names)
-            ]
-            for column, names in columns.items()
-        },
-        log_loss=_mean_loss(nll, weights, code),
-        bounds=bounds,
-        examples=examples,
-        nll=nll,
-    )
+    found = [part(slice(None))]
+    for column, values in examples.groups.items():
+        names = group_names(values)
+        order: list[str] = np.unique(names).tolist()
+        with suppress(ValueError):  # by value where all are numbers, else by name
+            order.sort(key=float)
+        found += [part(np.flatnonzero(names == group), column, group) for group in order]
+    return found
 
 
-def _sorted(names: NDArray[Any]) -> list[str]:
-    """Return the groups by value where all are numbers, else by name."""
-    found: list[str] = np.unique(names).tolist()
-    try:
-        return sorted(found, key=float)
-    except ValueError:
-        return found
+@dataclass(frozen=True, eq=False)
+class _Losses:
+    """The mean log loss of a model, and that of each row where rows are in memory."""
+
+    mean: LossMean
+    n_classes: int | None = None
+    examples: Examples | None = None
+    nll: Floats | None = None
+
+    def minus(self, former: "_Losses") -> LossMean:
+        """Return the mean change, of each row where the rows are the same."""
+        if self.examples is None or self.nll is None or former.nll is None:
+            return self.mean.minus(former.mean)
+        if not self.has_rows_of(former):
+            return self.mean.minus(former.mean)
+        with np.errstate(invalid="ignore"):  # infinite log losses are told apart before
+            return _mean_loss(self.nll - former.nll, self.examples)
+
+    def has_rows_of(self, former: "_Losses") -> bool:
+        """Whether the rows are the same, by their labels."""
+        if self.examples is None or former.examples is None:
+            return False
+        return np.array_equal(self.examples.labels, former.examples.labels)
 
 
-def _row_nll(
-    examples: Examples, calibrator: Calibrator | None, probs: NDArray[Any] | None = None
-) -> Floats:
-    """Return the log loss of each row, in blocks; `probs` gets their probabilities."""
-    nll = np.empty(examples.n_rows)
-    step = max(1, BLOCK_ENTRIES // examples.n_classes)
-    for start in range(0, examples.n_rows, step):
+def _losses_of(
+    given: Examples | SketchFile,
+    calibrator: Calibrator | None = None,
+    probs: NDArray[Any] | None = None,
+) -> _Losses:
+    """Return the log loss of rows or of a sketch; `probs` gets the probabilities of rows."""
+    if isinstance(given, SketchFile):
+        return _Losses(LossMean.of(given.sketch.scores["nll"]), given.sketch.n_classes)
+    nll = np.empty(given.n_rows)
+    step = max(1, BLOCK_ENTRIES // given.n_classes)
+    for start in range(0, given.n_rows, step):
         rows = slice(start, start + step)
-        log_probs = examples.log_probs(calibrator, rows)
-        labels = examples.labels[rows]
+        log_probs = given.log_probs(calibrator, rows)
+        labels = given.labels[rows]
         nll[rows] = -log_probs[np.arange(len(labels)), labels]
         if probs is not None:
             probs[rows] = np.exp(log_probs)
-    return nll
+    return _Losses(_mean_loss(nll, given), given.n_classes, given, nll)
 
 
-def _mean_loss(nll: Floats, weights: Floats | None, code: NDArray[np.intp] | None) -> LossMean:
+def _mean_loss(nll: Floats, examples: Examples) -> LossMean:
     """Return a mean over rows, or over clusters of them."""
-    if code is not None and np.isfinite(nll).all():
+    weights = examples.weights
+    if examples.cluster is not None and np.isfinite(nll).all():
+        code = cluster_numbers(examples.cluster)
         means, weights = by_cluster(nll[:, None], weights, code)
         nll = means[:, 0]
     return LossMean.of(Moments.of(nll, weights))
@@ -378,8 +357,12 @@ def _limits(
     return found
 
 
-def _error_check(name: LimitName, limit: float, bounds: ErrorBounds, part: _Part) -> LimitCheck:
-    estimate, low, high = bounds.estimate, bounds.low, bounds.high
+def _error_check(
+    name: Literal["ece", "rms"], limit: float, part: _Part, level: float, alpha: float, seed: int
+) -> LimitCheck:
+    """Return the check of a calibration error, of all rows or of a group."""
+    found = part.bounds(error=name, limit=limit, alpha=level, alpha_high=alpha, seed=seed)
+    low, high = found.low, found.high
     status: Status = "undetermined"
     if part.too_few:
         text = part.too_few
@@ -389,32 +372,30 @@ def _error_check(name: LimitName, limit: float, bounds: ErrorBounds, part: _Part
         status, text = "pass", f"At most {number(high)}, below the limit of {number(limit)}."
     else:
         text = f"Between {number(low)} and {number(high)}; the limit is {number(limit)}. "
-        enough = part.n_rows * (bounds.calibrated_high / limit) ** 2
+        enough = part.n_rows * (found.calibrated_high / limit) ** 2
         if enough > 1.1 * part.n_rows:
             text += f"A calibrated model passes with about {_round(enough):,} rows."
         else:
             text += "The error is too close to the limit to tell."
-    return LimitCheck(name, limit, estimate, low, high, status, text)
-
-
-def _round(rows: float) -> int:
-    digits = 10 ** max(0, math.floor(math.log10(rows)) - 1)
-    return int(math.ceil(rows / digits) * digits)
+    of = {} if part.column is None else {"n_rows": part.n_rows}
+    return LimitCheck(
+        name, limit, found.estimate, low, high, status, text, part.column, part.group, **of
+    )
 
 
 def _loss_check(
-    limit: float, judged: _Judged, baseline: "_Baseline", alpha: float, alpha_high: float
+    limit: float, losses: _Losses, former: _Losses, part: _Part, level: float, alpha: float
 ) -> LimitCheck:
     """Return the check of the mean log loss against the baseline's."""
-    is_finite = math.isfinite(judged.log_loss.mean), math.isfinite(baseline.mean.mean)
-    if not all(is_finite):
-        return _infinite(limit, *is_finite)
-    change = judged.log_loss.minus(baseline.mean) if baseline.change is None else baseline.change
-    rows, mean = change.rows or judged.all_rows.n_rows, change.mean
-    low, high = change.lower(alpha), change.upper(alpha_high)
+    is_finite = math.isfinite(losses.mean.mean), math.isfinite(former.mean.mean)
+    if is_finite in INFINITE:
+        return LimitCheck("nll_increase", limit, *INFINITE[is_finite])
+    change = losses.minus(former)
+    rows, mean = change.rows or part.n_rows, change.mean
+    low, high = change.lower(level), change.upper(alpha)
     status: Status = "undetermined"
-    if judged.all_rows.too_few or rows < LEAST_ROWS:
-        text = judged.all_rows.too_few or _Part(rows).too_few
+    if part.too_few or rows < LEAST_ROWS:
+        text = part.too_few or replace(part, n_rows=rows).too_few
     elif low > limit:
         status = "fail"
         text = f"Higher by at least {number(low)}, above the limit of {number(limit)}."
@@ -433,68 +414,64 @@ def _loss_check(
     return LimitCheck("nll_increase", limit, mean, low, high, status, text)
 
 
-def _infinite(limit: float, is_mine_finite: bool, is_former_finite: bool) -> LimitCheck:
-    inf = math.inf
-    if is_mine_finite:
-        text = "Finite, where the baseline gave probability 0 to a true class."
-        return LimitCheck("nll_increase", limit, -inf, -inf, -inf, "pass", text)
-    if is_former_finite:
-        text = "Infinite: a true class has probability 0."
-        return LimitCheck("nll_increase", limit, inf, inf, inf, "fail", text)
-    text = "Both log losses are infinite: true classes have probability 0."
-    return LimitCheck("nll_increase", limit, 0.0, -inf, inf, "undetermined", text)
+INFINITE: dict[tuple[bool, bool], tuple[float, float, float, Status, str]] = {
+    (True, False): (
+        *(-math.inf, -math.inf, -math.inf, "pass"),
+        "Finite, where the baseline gave probability 0 to a true class.",
+    ),
+    (False, True): (
+        *(math.inf, math.inf, math.inf, "fail"),
+        "Infinite: a true class has probability 0.",
+    ),
+    (False, False): (
+        *(0.0, -math.inf, math.inf, "undetermined"),
+        "Both log losses are infinite: true classes have probability 0.",
+    ),
+}
+"""What is found where the log loss, or that of the baseline, is not finite."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Baseline:
-    """What the log loss is compared with."""
-
-    mean: LossMean
-    description: str
-    change: LossMean | None = None
-    """the mean change, row by row, where the rows are the same"""
+def _round(rows: float) -> int:
+    digits = 10 ** max(0, math.floor(math.log10(rows)) - 1)
+    return int(math.ceil(rows / digits) * digits)
 
 
-def _read_baseline(source: PredictionSource | SketchFile, judged: _Judged) -> _Baseline:
-    """Return the baseline in a results.json, a sketch or a file of predictions.
+def _read_baseline(
+    source: PredictionSource | SketchFile, losses: _Losses, class_names: tuple[str, ...] | None
+) -> tuple[_Losses, str]:
+    """Return the losses of a results.json, a sketch or a file of predictions, and what it is.
 
     Args:
         source: the file, or predictions or a sketch that were read.
-        judged: what will be compared with it, to find out whether the rows are the same.
+        losses: what will be compared with it.
+        class_names: the order to put the classes of predictions in.
     """
-    name = "sketch"
-    if isinstance(source, Predictions):
-        name = source.source.name
-    elif not isinstance(source, SketchFile):
-        path = Path(source)
-        name = path.name
-        record = _json_record(path)
+    name, opened = _opened(source)
+    if isinstance(opened, Predictions):
+        name = opened.source.name
+    elif not isinstance(opened, SketchFile):
+        name = Path(opened).name
+        record = _json_record(Path(opened))
         if record is not None:
-            return _from_record(path, record)
-        if path.suffix == SUFFIX:
-            source = read_sketch(path)
-    former: Examples | SketchFile
-    if isinstance(source, SketchFile):
-        former, n_classes = source, source.sketch.n_classes
-    else:
-        former = read_source(source, judged.class_names)
-        n_classes = former.n_classes
-    if n_classes != judged.n_classes:
+            return _Losses(_from_record(Path(opened), record)), f"{name}, other rows"
+    is_sketch = isinstance(opened, SketchFile)
+    former = _losses_of(opened if is_sketch else read_source(opened, class_names))
+    if former.n_classes != losses.n_classes:
         raise ValueError(
-            f"{name}: the baseline must have the same classes, but has {n_classes}, while the "
-            f"predictions have {judged.n_classes}."
+            f"{name}: the baseline must have the same classes, but has {former.n_classes}, while "
+            f"the predictions have {losses.n_classes}."
         )
-    if isinstance(former, SketchFile):
-        return _Baseline(LossMean.of(former.sketch.scores["nll"]), f"{name}, other rows")
-    nll, mine = _row_nll(former, None), judged.examples
-    code = None if former.cluster is None else cluster_numbers(former.cluster)
-    mean = _mean_loss(nll, former.weights, code)
-    if mine is None or judged.nll is None or not np.array_equal(former.labels, mine.labels):
-        return _Baseline(mean, f"{name}, other rows")
-    code = None if mine.cluster is None else cluster_numbers(mine.cluster)
-    with np.errstate(invalid="ignore"):  # infinite log losses are told apart before
-        change = _mean_loss(judged.nll - nll, mine.weights, code)
-    return _Baseline(mean, f"{name}, row by row", change)
+    return former, f"{name}, {'row by row' if losses.has_rows_of(former) else 'other rows'}"
+
+
+RECORDS = {
+    "focalibrate_check": (("log_loss",), ("rows",)),
+    "held_out": (("held_out", "nll"), ("comparison", "n_judged")),
+    "assessment": (("scores", "nll"), ("rows",)),
+}
+"""Where the output of check, calibrate and evaluate has its log loss and number of rows."""
+LARGEST = 1e100
+"""Larger numbers in a baseline are damage: their cubes are infinite."""
 
 
 def _json_record(path: Path) -> dict[str, Any] | None:
@@ -505,19 +482,19 @@ def _json_record(path: Path) -> dict[str, Any] | None:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         return None  # reading it as predictions will tell what is wrong
-    known = ("held_out", "focalibrate_check", "assessment")
-    is_results = isinstance(record, dict) and any(key in record for key in known)
-    return record if is_results else None
+    return record if isinstance(record, dict) and any(key in record for key in RECORDS) else None
 
 
-def _from_record(path: Path, record: dict[str, Any]) -> _Baseline:
-    if "focalibrate_check" in record:
-        found, rows = record.get("log_loss"), record.get("rows")
-    elif "held_out" in record:
-        found = _inside(record, "held_out").get("nll")
-        rows = _inside(record, "comparison").get("n_judged")
-    else:
-        found, rows = _inside(record, "scores").get("nll"), record.get("rows")
+def _from_record(path: Path, record: dict[str, Any]) -> LossMean:
+    """Return the mean log loss in a file of results."""
+
+    def at(keys: tuple[str, ...]) -> Any:
+        found: Any = record
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
+
+    found, rows = map(at, next(places for key, places in RECORDS.items() if key in record))
     if not isinstance(found, dict) or "estimate" not in found:
         raise ValueError(
             f"{path}: no log loss found. Give a results.json of `focalibrate calibrate`, the "
@@ -526,15 +503,16 @@ def _from_record(path: Path, record: dict[str, Any]) -> _Baseline:
     names = ("estimate", "standard_error", "third", "low", "high")
     numbers = {name: found.get(name) for name in names}
     for name, value in {**numbers, "rows": rows}.items():
-        if value is not None and not _is_finite(value):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if value is not None and not (is_number and abs(value) < LARGEST):
             raise ValueError(
                 f"{path}: `{name}` of its log loss must be a number, got {short(repr(value))}. "
                 "Make it again, or give the predictions instead."
             )
-    text, rows = f"{path.name}, other rows", None if rows is None else int(rows)
     mean, error, third, low, high = numbers.values()
+    rows = None if rows is None else int(rows)
     if mean is None:
-        return _Baseline(LossMean(math.inf, math.inf, rows), text)
+        return LossMean(math.inf, math.inf, rows)
     if error is None and low is not None and high is not None:
         error, third = (high - low) / (2.0 * NORMAL_95), None
     if error is None:
@@ -542,18 +520,4 @@ def _from_record(path: Path, record: dict[str, Any]) -> _Baseline:
             f"{path}: its log loss has no interval, so no difference can be judged. Give "
             "the predictions instead."
         )
-    return _Baseline(LossMean(float(mean), float(error), rows, third), text)
-
-
-LARGEST = 1e100
-"""Larger numbers in a baseline are damage: their cubes are infinite."""
-
-
-def _inside(record: dict[str, Any], name: str) -> dict[str, Any]:
-    found = record.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _is_finite(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and abs(value) < LARGEST
+    return LossMean(float(mean), float(error), rows, third)
