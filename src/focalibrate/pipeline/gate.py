@@ -119,7 +119,7 @@ def check_predictions(
     """
     check_open_interval(alpha, low=0.0, high=0.5, name="alpha")
     limits = _limits(max_ece, max_rms, max_nll_increase, has_baseline=baseline is not None)
-    arrays = {
+    arrays: dict[str, Any] = {
         "logits": logits,
         "probs": probs,
         "confidence": confidence,

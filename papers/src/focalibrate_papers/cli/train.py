@@ -106,7 +106,8 @@ def train_command(
 
 def _write_page(run: "Run") -> Path:
     from focalibrate import __version__
-    from focalibrate.report import Provenance, write_dynamics
+    from focalibrate.report import Provenance
+    from focalibrate_papers.dynamics_page import write_dynamics
 
     today = datetime.now(UTC).date().isoformat()
     made = Provenance(
@@ -176,7 +177,7 @@ def _print_list() -> None:
 
 def _show(run: "Run", page: Path) -> None:
     from focalibrate.metrics import METRICS
-    from focalibrate.report import next_command
+    from focalibrate_papers.dynamics_page import next_command
 
     table = Table(title=f"{run.recipe.model} on {run.recipe.dataset}, {run.recipe.epochs} epochs")
     table.add_column("")
