@@ -7,7 +7,7 @@ from focalibrate.pipeline.applying import (
     calibrated_blocks,
 )
 from focalibrate.pipeline.calibrate import FitRows, calibrate_predictions
-from focalibrate.pipeline.doubts import DataWarning, Doubt, WrongDataWarning, doubts_about
+from focalibrate.pipeline.doubts import DataWarning, WrongDataWarning, doubts_about
 from focalibrate.pipeline.evaluation import Evaluation, evaluate_predictions
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.gate import check_predictions
@@ -30,7 +30,6 @@ __all__ = [
     "CalibrationResult",
     "DataWarning",
     "Difference",
-    "Doubt",
     "Evaluation",
     "Examples",
     "FitRows",

@@ -30,18 +30,18 @@ from focalibrate.comparison import (
 )
 from focalibrate.comparison import choose as choose_method
 from focalibrate.engines import Backend
-from focalibrate.io import Predictions, Scan, scan_predictions
+from focalibrate.io import Predictions, Scan, align, scan_predictions
 from focalibrate.metrics import Assessment, assess
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.slices import WorstSlice
-from focalibrate.pipeline.doubts import doubts_about, warn_of
+from focalibrate.pipeline.doubts import WrongDataWarning, doubts_about, warn_of
 from focalibrate.pipeline.evaluation import groups_of, worst_slice_of
 from focalibrate.pipeline.examples import (
     Examples,
     PredictionSource,
+    Zeros,
     given_examples,
     read_source,
-    zero_rule,
 )
 from focalibrate.pipeline.record import file_record
 from focalibrate.pipeline.result import CalibrationResult, Sizes
@@ -209,12 +209,26 @@ def calibrate_predictions(
         found = _sampled(scans, fit_rows, backend, chosen, settings)
         read = [*scans]
     else:
-        source, test = (*rows, None)[:2] if rows else (source, test)
+        if rows:
+            source, test = (*rows, None)[:2]
+        elif source is not None and not is_array:
+            source = read_source(source)
         fitted = given_examples(source, labels, class_names=class_names, copies=copies, **arrays)
-        name = "probs" if logits is None else "logits"
-        judged = _test(test, test_weight, test_groups, fitted.class_names, name=name)
-        judged = None if judged is None else replace(judged, copies=copies)
-        read = [one.predictions for one in (fitted, judged) if one is not None]
+        judged, order = None, fitted.class_names
+        if isinstance(test, tuple):
+            scores, test_labels = test
+            given = {
+                "probs" if logits is None else "logits": scores,
+                "sample_weight": test_weight,
+                "groups": test_groups,
+            }
+            judged = given_examples(
+                None, test_labels, class_names=order, order=order, copies=copies, **given
+            )
+        elif test is not None:
+            test = align(read_source(test), order)
+            judged = Examples.of_predictions(test, copies=copies)
+        read = [one if isinstance(one, Predictions) else None for one in (source, test)]
         say([one for one in read if one is not None])
         found = _held_out(
             fitted, judged, chosen, settings | {"n_folds": n_folds}, per_group=per_group
@@ -235,7 +249,7 @@ def calibrate_predictions(
             found["assessment"],
             found.get("by_group"),
             found["assessment_after"],
-            doubts=[doubt.message for doubt in doubts if doubt.stops],
+            doubts=[str(doubt) for doubt in doubts if isinstance(doubt, WrongDataWarning)],
         ),
         calibrator=to_deploy(deployed, names, found["fitted"]),
         provenance=Provenance(
@@ -333,7 +347,8 @@ def _held_out(
     """Fit on all rows, and evaluate by cross-validation or on a test set in memory."""
     doubts = doubts_about(fitted, judged, to_fit=True)
     warn_of(doubts, stacklevel=4)
-    mix, notes = zero_rule([one for one in (fitted, judged) if one is not None], fitted.n_classes)
+    zeros = Zeros.of(fitted) if judged is None else Zeros.of(fitted) + Zeros.of(judged)
+    mix, notes = zeros.rule(fitted.n_classes)
     fitted = replace(fitted, zero_mix=mix)
     judged = None if judged is None else replace(judged, zero_mix=mix)
     comparison = compare_methods(
@@ -376,9 +391,8 @@ def to_deploy(
         own = (None if c is None else to_deploy(c, class_names, fitted) for c in found.own)
         shared = to_deploy(found.shared, class_names, fitted)
         found = replace(found, shared=shared, own=tuple(own))
-    read = fitted.predictions
-    if class_names is None and read is not None and read.names_positive:
-        class_names = (f"not {read.positive}", str(read.positive))
+    if class_names is None and fitted.names_positive:
+        class_names = (f"not {fitted.positive}", str(fitted.positive))
     return replace(
         found,
         class_names=class_names,
@@ -423,29 +437,6 @@ def _requested(choose: str | None, methods: Sequence[str] | None) -> str | None:
         return choose
     others = [] if methods is None else [m for m in dict.fromkeys(methods) if m != "identity"]
     return others[0] if len(others) == 1 and others != ["auto"] else None
-
-
-def _test(
-    test: PredictionSource | Scan | tuple[Array, Array] | None,
-    weights: Array | None,
-    groups: Mapping[str, Array] | None,
-    class_names: tuple[str, ...] | None,
-    *,
-    name: str,
-) -> Examples | None:
-    if test is None:
-        return None
-    if not isinstance(test, tuple):
-        return read_source(test, class_names)
-    scores, labels = test
-    return Examples.of_arrays(
-        **{name: scores},
-        labels=labels,
-        sample_weight=weights,
-        class_names=class_names,
-        order=class_names,
-        groups=groups,
-    )
 
 
 def _by_group(

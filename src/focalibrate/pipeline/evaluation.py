@@ -181,7 +181,7 @@ def _selective_record(found: Selective | None) -> dict[str, Any] | None:
 
 
 def evaluate_predictions(
-    source: Predictions | Examples | SketchFile,
+    source: Predictions | SketchFile,
     *,
     name: str = "",
     calibrator: Calibrator | None = None,
@@ -216,8 +216,8 @@ def evaluate_predictions(
     if isinstance(source, SketchFile):
         return _of_sketch(source, name, seed)
     examples = source
-    if isinstance(examples, Predictions):
-        examples = replace(Examples.of_predictions(examples), copies=copies)
+    if not isinstance(examples, Examples):
+        examples = Examples.of_predictions(examples, copies=copies)
     warn_of(doubts_about(examples))
     scores, labels, weights = examples.scores, examples.labels, examples.weights
     step = max(1, BLOCK_ENTRIES // scores.shape[1])

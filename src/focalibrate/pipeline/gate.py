@@ -27,7 +27,7 @@ from focalibrate.metrics.bounds import ErrorBounds
 from focalibrate.metrics.interval import NORMAL_95, Moments
 from focalibrate.metrics.null import LEAST_CLUSTERS
 from focalibrate.pipeline.doubts import doubts_about, warn_of
-from focalibrate.pipeline.examples import Examples, PredictionSource, given_examples, read_source
+from focalibrate.pipeline.examples import Examples, PredictionSource, given_examples
 from focalibrate.pipeline.gate_result import (
     GateResult,
     LimitCheck,
@@ -138,7 +138,7 @@ def check_predictions(
         order = None if calibrator is None else calibrator.class_names
         given = given_examples(opened, labels, order=order, copies=copies, **arrays)
         warn_of(doubts_about(given), stacklevel=3)
-        name = "predictions" if given.predictions is None else given.predictions.source.name
+        name = given.source.name or "predictions"
         class_names = given.class_names
         found = np.empty(given.scores.shape, np.result_type(given.scores.dtype, np.float32))
         losses, every = _losses_of(given, calibrator, found), _parts_of_examples(given, found)
@@ -455,7 +455,7 @@ def _read_baseline(
         if record is not None:
             return _Losses(_from_record(Path(opened), record)), f"{name}, other rows"
     is_sketch = isinstance(opened, SketchFile)
-    former = _losses_of(opened if is_sketch else read_source(opened, class_names))
+    former = _losses_of(opened if is_sketch else given_examples(opened, None, order=class_names))
     if former.n_classes != losses.n_classes:
         raise ValueError(
             f"{name}: the baseline must have the same classes, but has {former.n_classes}, while "

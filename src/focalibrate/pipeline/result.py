@@ -164,9 +164,8 @@ class CalibrationResult:
                 n_bins=comparison.settings.n_bins,
                 seed=comparison.seed,
             )
-        read = self.judged.predictions
-        if read is not None and read.n_rows != self.judged.n_rows:
-            read = None  # rows of weight 0 were left out: numbers of rows are not the file's
+        # Without, rows were left out: numbers of rows are not the file's.
+        is_whole = self.judged.layout.rest is not None
         data = page_data(
             comparison,
             self.choice,
@@ -182,8 +181,8 @@ class CalibrationResult:
             by_group=self.by_group,
             found=self.verdict,
             scores=self.fitted.kind,
-            file=None if read is None else read.source.name,
-            ids=None if read is None else _row_ids(read),
+            file=self.judged.source.name if is_whole else None,
+            ids=_row_ids(self.judged),
             are_answers=self.judged.are_answers,
         )
         if self.sizes is not None:  # the table and the verdict are about all rows

@@ -16,7 +16,7 @@ from focalibrate.engines import Backend
 from focalibrate.io import Predictions, Scan, align
 from focalibrate.io.repeats import SharedRows
 from focalibrate.metrics.sketch import MAX_CLASSWISE
-from focalibrate.pipeline.examples import Examples, zero_rule
+from focalibrate.pipeline.examples import Examples, Zeros
 from focalibrate.pipeline.work import Chunk, chunks_of, in_order, outcomes_of, rows_of_pieces
 
 FIT_ROWS = 200_000
@@ -68,8 +68,7 @@ class Drawn:
     Attributes:
         rows: of each piece of the data set, those of weight 0 included.
         n_rows: rows in all, without those of weight 0.
-        n_zero_rows: rows in all with a probability of exactly 0.
-        least_positive: the smallest probability above 0 in all rows.
+        zeros: of all rows.
         shared: what shows that parts hold the same rows.
     """
 
@@ -77,20 +76,17 @@ class Drawn:
         """Keep `n_keep` rows, none with a hash above `limit`."""
         self.n_keep, self.limit = n_keep, np.uint64(limit)
         self.rows: list[int] = []
-        self.n_rows = self.n_zero_rows = 0
-        self.least_positive = 1.0
+        self.n_rows, self.zeros = 0, Zeros()
         self.shared = SharedRows()
         self._kept: list[tuple[NDArray[np.uint64], Examples]] = []
 
     def add(self, hashes: NDArray[np.uint64], examples: Examples) -> None:
         """Look at more rows."""
         self.n_rows += examples.n_rows
-        self.n_zero_rows += examples.n_zero_rows
-        self.least_positive = min(self.least_positive, examples.least_positive)
+        self.zeros += Zeros.of(examples)
         chosen = np.flatnonzero(hashes <= self.limit)
         if len(chosen):
-            some = replace(examples, predictions=None).take(chosen)
-            self._kept.append((hashes[chosen], some))
+            self._kept.append((hashes[chosen], examples.take(chosen)))
         if sum(len(one) for one, _ in self._kept) > self.n_keep + self.n_keep // 4:
             self._drop()
 
@@ -98,8 +94,7 @@ class Drawn:
         """Add what was drawn from other rows, after these."""
         self.rows += other.rows
         self.n_rows += other.n_rows
-        self.n_zero_rows += other.n_zero_rows
-        self.least_positive = min(self.least_positive, other.least_positive)
+        self.zeros += other.zeros
         self.shared.merge(other.shared)
         self._kept += other._kept
 
@@ -176,7 +171,8 @@ def draw_chunk(
         for batch in chunk.batches([piece]):
             if len(chunk.data.parts) > 1:
                 found.shared.add(batch)
-            found.add(*_hashed(batch, position, class_names))
+            hashes, examples = _hashed(batch, position, class_names)
+            found.add(hashes, replace(examples, layout=chunk.data.first.layout))
             position += batch.n_rows
         found.rows.append(position - before)
     return found
@@ -224,11 +220,9 @@ def choose_rows(
         tested = draw(test, n_shown, names, backend=backend)
         shown, n_tested = tested.take(0, None), tested.n_rows
     every = list(dict.fromkeys([drawn, tested]))
-    mix, notes = zero_rule(every, k)
-    fitted = replace(drawn.take(0, n_fit), predictions=source.first)
-    shown = replace(shown, predictions=(test or source).first)
+    mix, notes = sum((one.zeros for one in every), Zeros()).rule(k)
     return ChosenRows(
-        fitted=replace(fitted, zero_mix=mix),
+        fitted=replace(drawn.take(0, n_fit), zero_mix=mix),
         shown=replace(shown, zero_mix=mix),
         limit=limit,
         n_source=drawn.n_rows,

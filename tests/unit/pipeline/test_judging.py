@@ -64,7 +64,7 @@ def test_workers_draw_the_same_rows(tmp_path, suffix, weighted):
     for n_keep in (150, 10_000):
         where = Backwards()
         here, there = draw(scan, n_keep, None), draw(scan, n_keep, None, backend=where)
-        assert (here.n_rows, here.least_positive) == (there.n_rows, there.least_positive)
+        assert (here.n_rows, here.zeros) == (there.n_rows, there.zeros)
         mine, theirs = here.take(0, None), there.take(0, None)
         assert_array_equal(np.sort(here.hashes), np.sort(there.hashes)[:n_keep])
         for name in ("scores", "labels", "weights"):
