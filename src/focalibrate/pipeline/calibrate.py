@@ -13,7 +13,6 @@ from threading import Thread
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from focalibrate import __version__
 from focalibrate._array import Array
@@ -31,11 +30,10 @@ from focalibrate.comparison import (
 from focalibrate.comparison import choose as choose_method
 from focalibrate.engines import Backend
 from focalibrate.io import Predictions, Scan, align, scan_predictions
-from focalibrate.metrics import Assessment, assess
+from focalibrate.metrics import Assessment
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.slices import WorstSlice
 from focalibrate.pipeline.doubts import WrongDataWarning, doubts_about, warn_of
-from focalibrate.pipeline.evaluation import groups_of, worst_slice_of
 from focalibrate.pipeline.examples import (
     Examples,
     PredictionSource,
@@ -354,8 +352,6 @@ def _held_out(
     comparison = compare_methods(
         fitted.rows,
         test_logits=None if judged is None else judged.rows,
-        sample_weight=fitted.weights,
-        test_weight=None if judged is None else judged.weights,
         cluster=fitted.cluster,
         test_cluster=None if judged is None else judged.cluster,
         **settings,
@@ -366,7 +362,7 @@ def _held_out(
     by_group = _by_group(comparison, choice, fitted, judged) if per_group else None
     after_by_group = None
     if by_group is not None and by_group.calibrator and by_group.log_probs is not None:
-        after_by_group = _assessed(np.exp(by_group.log_probs), evaluated, seed)
+        after_by_group = evaluated.assessed(np.exp(by_group.log_probs), seed=seed)
     return {
         "comparison": comparison,
         "choice": choice,
@@ -409,26 +405,13 @@ def _assessments(
     raw = evaluated.scores  # the model's own, zeros included
     if evaluated.kind == "logits":
         raw = comparison.held_out_probs("identity", evaluated.logits)
-    groups = groups_of(evaluated, raw, seed=seed)
-    worst = worst_slice_of(evaluated, raw, seed=seed)
-    before = _assessed(raw, evaluated, seed)
+    groups, worst = evaluated.by_group(raw, seed=seed)
+    before = evaluated.assessed(raw, seed=seed)
     del raw  # as large as the file
     if choice.row.method == "identity":
         return before, before, groups, worst
     probs = comparison.held_out_probs(choice.row.method, evaluated.logits)
-    return before, _assessed(probs, evaluated, seed), groups, worst
-
-
-def _assessed(probs: NDArray[Any], evaluated: Examples, seed: int) -> Assessment:
-    return assess(
-        probs,
-        evaluated.labels,
-        class_names=evaluated.names_in_sentences,
-        sample_weight=evaluated.weights,
-        copies=evaluated.copies,
-        cluster=evaluated.cluster,
-        seed=seed,
-    )
+    return before, evaluated.assessed(probs, seed=seed), groups, worst
 
 
 def _requested(choose: str | None, methods: Sequence[str] | None) -> str | None:
@@ -452,16 +435,8 @@ def _by_group(
                 f"The test examples must have the columns of the groups too; missing {missing}. "
                 "Pass `test_groups`, or `per_group=False`."
             )
-    return choose_by_group(
-        comparison,
-        choice,
-        _grouped_rows(fitted),
-        None if judged is None else _grouped_rows(judged),
-    )
-
-
-def _grouped_rows(examples: Examples) -> GroupedRows:
-    return GroupedRows(examples.rows, examples.groups)
+    test = None if judged is None else GroupedRows(judged.rows, judged.groups)
+    return choose_by_group(comparison, choice, GroupedRows(fitted.rows, fitted.groups), test)
 
 
 def _files(records: Sequence[dict[str, Any] | None]) -> tuple[SourceFile, ...]:

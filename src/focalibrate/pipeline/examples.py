@@ -34,8 +34,13 @@ from focalibrate.calibrate.rows import (
     zero_mix_below,
 )
 from focalibrate.io import Predictions, Scan, ScoreKind, align, read_predictions
+from focalibrate.metrics import Assessment, assess, assess_groups, worst_slice
+from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.rows import read_outcomes
+from focalibrate.metrics.slices import WorstSlice
 
+LEAST_SLICE = 100
+"""Fewer rows than this are not searched for a slice."""
 EVENT_NAMES = ("wrong", "correct")
 """The classes of a confidence and whether it was right."""
 
@@ -257,6 +262,37 @@ class Examples(Predictions):
     def are_answers(self) -> bool:
         """Whether the rows are a confidence and whether it was right."""
         return self.class_names == EVENT_NAMES or self.layout.is_right
+
+    def assessed(self, probs: NDArray[Any], *, seed: int) -> Assessment:
+        """Return whether these probabilities of the examples ``[N, K]`` are calibrated."""
+        return assess(
+            probs,
+            self.labels,
+            class_names=self.names_in_sentences,
+            sample_weight=self.weights,
+            copies=self.copies,
+            cluster=self.cluster,
+            seed=seed,
+        )
+
+    def by_group(
+        self, probs: NDArray[Any], *, seed: int
+    ) -> tuple[tuple[GroupAssessment, ...], WorstSlice | None]:
+        """Return a verdict per group, corrected for their number, and the slice most clearly off.
+
+        No slice is searched for with fewer than two columns or few rows.
+        """
+        if not self.groups:
+            return (), None
+        given: dict[str, Any] = {
+            "sample_weight": self.weights,
+            "copies": self.copies,
+            "seed": seed,
+        }
+        found = assess_groups(probs, self.labels, self.groups, cluster=self.cluster, **given)
+        if len(self.groups) < 2 or self.n_rows < LEAST_SLICE:
+            return found, None
+        return found, worst_slice(probs, self.labels, self.groups, **given)
 
     @cached_property
     def logits(self) -> NDArray[Any]:

@@ -1,7 +1,9 @@
 """The result of the main job, and how it is saved."""
 
+import math
 import os
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,8 @@ from focalibrate.io import Predictions
 from focalibrate.io.roles.vocabulary import Named
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.groups import GroupAssessment
+from focalibrate.metrics.registry import MetricName
 from focalibrate.metrics.slices import WorstSlice
-from focalibrate.pipeline._notebook import result_html
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.record import (
     comparison_record,
@@ -33,6 +35,13 @@ from focalibrate.report import (
 
 MOST_IDS = 1_000_000
 """Of more rows, ids are not read a second time for the list of mistakes."""
+COLUMNS: tuple[tuple[str, MetricName, str], ...] = (
+    ("log loss", "nll", "{:.4f}"),
+    ("Brier score", "brier", "{:.4f}"),
+    ("ECE", "ece", "{:.2%}"),
+    ("error", "error", "{:.2%}"),
+)
+"""Heading, score and format of the columns of the table in a notebook."""
 FILES = ("report.html", "calibrator.json", "results.json", "calibrator.onnx")
 """What `CalibrationResult.save` may write."""
 
@@ -216,7 +225,23 @@ class CalibrationResult:
             write_report(made / "report.html", self.page_data(show_gamma_map=show_gamma_map))
 
     def _repr_html_(self) -> str:
-        return result_html(self)
+        """Return the verdict and one row per method, the chosen one in bold, for notebooks."""
+        head = "".join(f"<th>{heading}</th>" for heading, _, _ in COLUMNS)
+        rows = []
+        for row in self.comparison.rows:
+            values = ((row.scores[name].estimate, text) for _, name, text in COLUMNS)
+            cells = "".join(
+                f"<td>{text.format(v) if math.isfinite(v) else '∞'}</td>" for v, text in values
+            )
+            label = escape(row.label)
+            is_chosen = row.method == self.choice.row.method
+            rows.append(f"<tr><th>{f'<b>► {label}</b>' if is_chosen else label}</th>{cells}</tr>")
+        reason = self.verdict.reason and f"<p>{escape(self.verdict.reason)}</p>"
+        return (
+            f"<p><b>{escape(str(self.verdict))}</b></p>{reason}"
+            f"<table><thead><tr><th>method</th>{head}</tr></thead>"
+            f"<tbody>{''.join(rows)}</tbody></table>"
+        )
 
 
 def _row_ids(read: Predictions) -> list[Any] | None:
