@@ -117,7 +117,6 @@ def rows_or_sketch(
     calibrator: Path | None,
     n_bins: int,
     backend: "Backend | None",
-    to_stderr: bool,
 ) -> tuple[Predictions | SketchFile, Calibrator | None]:
     """Return rows in memory, or the sketch of more rows than methods are fitted on.
 
@@ -127,7 +126,6 @@ def rows_or_sketch(
         calibrator: what is to be applied first.
         n_bins: of the sketch.
         backend: where parts are sketched in parallel; None: here, and only if there are many.
-        to_stderr: where to say what was read.
 
     Returns:
         The predictions, and the calibrator that is still to be applied to them.
@@ -147,9 +145,9 @@ def rows_or_sketch(
         if rows is not None:
             names = None if chosen is None else chosen.class_names
             rows = _noted(rows, scan, names, () if calibrator is None else (calibrator,))
-            say_what_was_read([rows], to_stderr=to_stderr)
+            say_what_was_read([rows])
             return rows, chosen
-    say_what_was_read([scan], to_stderr=to_stderr)
+    say_what_was_read([scan])
     advice = f"`focalibrate sketch {' '.join(paths)} -o all.sketch` keeps finished parts."
     return sketched(scan, chosen, n_bins=n_bins, backend=backend, advice=advice), None
 
@@ -205,13 +203,12 @@ def name_of(paths: Sequence[str]) -> str:
 
 
 @contextmanager
-def working(what: str, *, anyway: bool, to_stderr: bool = False) -> Iterator[Progress]:
+def working(what: str, *, anyway: bool) -> Iterator[Progress]:
     """Show what is being done; print what looks wrong with the data.
 
     Args:
         what: the first step, in words.
         anyway: continue where results would be meaningless; default: stop.
-        to_stderr: where standard output is for JSON.
     """
     seen: set[str] = set()
 
@@ -220,8 +217,7 @@ def working(what: str, *, anyway: bool, to_stderr: bool = False) -> Iterator[Pro
             before(message, category, *rest, **more)
         elif str(message) not in seen:
             seen.add(str(message))
-            text = f"  WARNING: {printable(str(message))}"
-            say(text, style="yellow", to_stderr=to_stderr, wrap=True)
+            say(f"  WARNING: {printable(str(message))}", style="yellow", wrap=True)
 
     with warnings.catch_warnings():
         before, warnings.showwarning = warnings.showwarning, show

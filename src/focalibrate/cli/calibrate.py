@@ -194,17 +194,17 @@ def calibrate_command(
 
     def say_read(read: Sequence[Predictions | Scan]) -> None:
         bar.stop()
-        say_what_was_read(read, to_stderr=as_json)
+        say_what_was_read(read)
         for source in sources:
             done = calibrated_by(source)
             if done is not None:
-                say(ALREADY.format(name=source.source, done=done), to_stderr=as_json)
+                say(ALREADY.format(name=source.source, done=done))
         if per_group and onnx and sources[0].first.groups:
-            say(ONE_FOR_ALL, to_stderr=as_json)
+            say(ONE_FOR_ALL)
         bar.start()
 
     errors = engine_errors("Run the command again.")
-    with errors, working("reading", anyway=anyway, to_stderr=as_json) as bar:
+    with errors, working("reading", anyway=anyway) as bar:
         result = calibrate_predictions(
             sources[0],
             test=sources[1] if len(sources) > 1 else None,

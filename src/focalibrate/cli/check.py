@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from focalibrate._atomic import atomic_path
@@ -20,6 +19,7 @@ from focalibrate.cli._options import (
     anyway_option,
     calibrator_option,
     engine_options,
+    for_json,
     prediction_options,
     seed_option,
     weights_option,
@@ -67,6 +67,7 @@ _limit = click.FloatRange(min=0.0)
     "--json",
     "json_file",
     type=OutPath(dir_okay=False, allow_dash=True),
+    callback=for_json,
     help="Write the finding as JSON; - for standard output.",
 )
 @seed_option
@@ -105,7 +106,6 @@ def check_command(
         focalibrate check day1.sketch day2.sketch --max-ece 0.05 --by region
     """
     with _status_2():
-        to_stderr = json_file is not None and str(json_file) == "-"
         by = [name.strip() for name in options["by"].split(",")] if "by" in options else []
         given, chosen = rows_or_sketch(
             paths,
@@ -113,7 +113,6 @@ def check_command(
             calibrator=calibrator,
             n_bins=BINS,
             backend=backend,
-            to_stderr=to_stderr,
         )
         former: Any = baseline
         is_sketched = isinstance(given, SketchFile)
@@ -121,13 +120,13 @@ def check_command(
             scan = open_predictions(baseline, {**options, "labels_path": None})
             advice = f"`focalibrate sketch {baseline} -o old.sketch` keeps finished parts."
             former = sketched(scan, None, n_bins=BINS, backend=backend, advice=advice)
-        with working("checking", anyway=anyway, to_stderr=to_stderr):
+        with working("checking", anyway=anyway):
             found = check_predictions(given, by=by, calibrator=chosen, baseline=former, **settings)
         if is_sketched:
             found = replace(found, name=name_of(paths))
         with reported():
             _write(found, markdown, junit, json_file)
-        _show(found, to_stderr=to_stderr)
+        _show(found)
     click.get_current_context().exit(found.exit_code)
 
 
@@ -160,16 +159,15 @@ def _write(
                 temporary.write_text(text, encoding="utf-8")
 
 
-def _show(found: GateResult, *, to_stderr: bool) -> None:
+def _show(found: GateResult) -> None:
     if found.baseline is not None:
-        say(f"baseline: {printable(found.baseline)}", style="dim", to_stderr=to_stderr)
-    console = Console(highlight=False, stderr=to_stderr)
+        say(f"baseline: {printable(found.baseline)}", style="dim")
     for check in found.shown:
         line = Text(f"  {printable(check.label)}: ")
         line.append(STATUSES[check.status].short, STYLES[check.status]).append(
             f". {check.message}"
         )
-        console.print(line, soft_wrap=True)
+        say(line)
     if found.note:
-        say(printable(found.note), to_stderr=to_stderr)
-    say(printable(found.summary), style=STYLES[found.status], to_stderr=to_stderr)
+        say(printable(found.note))
+    say(printable(found.summary), style=STYLES[found.status])

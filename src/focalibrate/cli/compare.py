@@ -89,7 +89,7 @@ def compare_command(
             given.append(read_rows(scan, classes_of=first.class_names))
         with reported():
             given = paired_rows(given, id_column=options.get("id_column"))
-        say_what_was_read(given, to_stderr=as_json)
+        say_what_was_read(given)
     else:
         with reported():
             calibrators = [_loaded(path) for path in models]
@@ -97,10 +97,10 @@ def compare_command(
         if by:
             options = {"by": ",".join(by), **options}
         rows = read_rows(open_predictions(on, options), calibrators=models)
-        say_what_was_read([rows], to_stderr=as_json)
+        say_what_was_read([rows])
         given = [rows for _ in models]
         names = ["uncalibrated" if name == UNCALIBRATED else name for name in names]
-    with working("evaluating", anyway=anyway, to_stderr=as_json):
+    with working("evaluating", anyway=anyway):
         evaluated = [
             evaluate_predictions(
                 file,

@@ -98,14 +98,13 @@ def evaluate_command(
         calibrator=calibrator,
         n_bins=n_bins,
         backend=backend,
-        to_stderr=as_json,
     )
     if isinstance(given, SketchFile) and given.sketch.n_bins != n_bins:
         raise click.UsageError(
             f"--bins must be {given.sketch.n_bins}, as in the sketch, got {n_bins}. Pass --bins "
             f"{given.sketch.n_bins}, or make the sketch again with --bins {n_bins}."
         )
-    with working("evaluating", anyway=anyway, to_stderr=as_json):
+    with working("evaluating", anyway=anyway):
         found = evaluate_predictions(
             given,
             name=name_of(paths),

@@ -127,7 +127,7 @@ def threshold_command(
             "--weight-column cannot be used: a promise is about rows, each once."
         )
     rows = read_rows(open_predictions(paths, options))
-    say_what_was_read([rows], to_stderr=as_json)
+    say_what_was_read([rows])
     if not promises:
         _show_per_class(lrp_measures(rows.layout.matched), as_json=as_json)
         return
