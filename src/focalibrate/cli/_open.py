@@ -13,7 +13,6 @@ import click
 from rich.progress import Progress
 
 from focalibrate.calibrate import CalibrationWarning, Calibrator, GroupedCalibrator
-from focalibrate.cli._errors import reported
 from focalibrate.cli._marks import calibrated_by
 from focalibrate.cli._progress import counted, steps
 from focalibrate.cli._summary import say, say_what_was_read
@@ -46,8 +45,7 @@ def open_predictions(
     """
     if not isinstance(paths, (str, Path)) and len(paths) == 1:
         paths = paths[0]
-    with reported():
-        return scan_predictions(paths, need_labels=need, **options)
+    return scan_predictions(paths, need_labels=need, **options)
 
 
 def read_rows(
@@ -73,7 +71,7 @@ def read_rows(
 
 def _up_to(most: int | None, scan: Scan, *, keep: bool = False) -> Predictions | None:
     """Return all rows; None where there are more than `most`."""
-    with steps() as bar, reported():
+    with steps() as bar:
         bar.add_task(f"reading {printable(scan.source)}", total=None)
         return scan.read_up_to(most, keep=keep)
 
@@ -84,8 +82,7 @@ def _noted(
     classes_of: tuple[str, ...] | None,
     calibrators: Sequence[Path],
 ) -> Predictions:
-    with reported():
-        found = align(found, classes_of)
+    found = align(found, classes_of)
     notes = []
     done = calibrated_by(scan)
     if done is not None:
@@ -154,8 +151,7 @@ def rows_or_sketch(
 
 def loaded(calibrator: Path | None) -> Calibrator | None:
     """Return the calibrator of a file, if one is named."""
-    with reported():
-        return None if calibrator is None else Calibrator.load(calibrator)
+    return None if calibrator is None else Calibrator.load(calibrator)
 
 
 def by_column(options: Mapping[str, Any], chosen: Calibrator | None) -> Mapping[str, Any]:
@@ -171,29 +167,28 @@ def sketched(
     """Return the sketch of predictions, with a progress bar; settings as `sketch_predictions`."""
     from focalibrate.pipeline import sketch_predictions
 
-    with reported(), engine_errors(advice), counted("parts") as progress:
+    with engine_errors(advice), counted("parts") as progress:
         return sketch_predictions(scan, calibrator=calibrator, progress=progress, **settings)
 
 
 def merged(paths: Sequence[str]) -> SketchFile:
     """Return the sketches in `paths`, merged; all of them must be sketches."""
-    with reported():
-        others = [path for path in paths if not path.endswith(".sketch")]
-        if others:
-            raise ValueError(
-                f"{others[0]}: must be a sketch too. Make one first: "
-                f"focalibrate sketch {others[0]} -o {Path(others[0]).stem}.sketch"
-            )
-        files = [read_sketch(path) for path in paths]
-        without = [p for p, f in zip(paths, files, strict=True) if f.sketch.classes is None]
-        if 0 < len(without) < len(files):
-            say(
-                f"Note: {without[0]} has no sums by class, so the merged sketch has none, "
-                "and no classwise ECE. A monitor keeps them with "
-                "CalibrationMonitor(classwise=True).",
-                to_stderr=True,
-            )
-        return merge_sketches(files, list(paths))
+    others = [path for path in paths if not path.endswith(".sketch")]
+    if others:
+        raise ValueError(
+            f"{others[0]}: must be a sketch too. Make one first: "
+            f"focalibrate sketch {others[0]} -o {Path(others[0]).stem}.sketch"
+        )
+    files = [read_sketch(path) for path in paths]
+    without = [p for p, f in zip(paths, files, strict=True) if f.sketch.classes is None]
+    if 0 < len(without) < len(files):
+        say(
+            f"Note: {without[0]} has no sums by class, so the merged sketch has none, "
+            "and no classwise ECE. A monitor keeps them with "
+            "CalibrationMonitor(classwise=True).",
+            to_stderr=True,
+        )
+    return merge_sketches(files, list(paths))
 
 
 def name_of(paths: Sequence[str]) -> str:
@@ -226,7 +221,7 @@ def working(what: str, *, anyway: bool) -> Iterator[Progress]:
         if not anyway:
             warnings.simplefilter("error", WrongDataWarning)
         try:
-            with reported(), steps() as bar:
+            with steps() as bar:
                 bar.add_task(what, total=None)
                 yield bar
         except WrongDataWarning as wrong:

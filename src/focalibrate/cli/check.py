@@ -1,6 +1,7 @@
 """`focalibrate check`."""
 
 import json
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import click
 from rich.text import Text
 
 from focalibrate._atomic import atomic_path
-from focalibrate.cli._errors import reported
+from focalibrate.cli._errors import USERS_ERRORS, one_line
 from focalibrate.cli._open import name_of, open_predictions, rows_or_sketch, sketched, working
 from focalibrate.cli._options import (
     OutPath,
@@ -124,8 +125,7 @@ def check_command(
             found = check_predictions(given, by=by, calibrator=chosen, baseline=former, **settings)
         if is_sketched:
             found = replace(found, name=name_of(paths))
-        with reported():
-            _write(found, markdown, junit, json_file)
+        _write(found, markdown, junit, json_file)
         _show(found)
     click.get_current_context().exit(found.exit_code)
 
@@ -135,7 +135,9 @@ def _status_2() -> Iterator[None]:
     """End with status 2 on every error: 1 is reserved for a limit that is exceeded."""
     try:
         yield
-    except click.ClickException as error:
+    except (click.ClickException, *USERS_ERRORS) as error:
+        if not isinstance(error, click.ClickException):
+            error = click.ClickException(one_line(error, sys.argv[1:]))
         error.show()
         raise SystemExit(BAD_INPUT) from error
     except Exception as error:

@@ -9,7 +9,6 @@ import click
 
 from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, GroupedCalibrator, Identity
-from focalibrate.cli._errors import reported
 from focalibrate.cli._open import open_predictions, read_rows, working
 from focalibrate.cli._options import (
     OutPath,
@@ -87,12 +86,10 @@ def compare_command(
         for path in models[1:]:
             scan = open_predictions(path, options)
             given.append(read_rows(scan, classes_of=first.class_names))
-        with reported():
-            given = paired_rows(given, id_column=options.get("id_column"))
+        given = paired_rows(given, id_column=options.get("id_column"))
         say_what_was_read(given)
     else:
-        with reported():
-            calibrators = [_loaded(path) for path in models]
+        calibrators = [_loaded(path) for path in models]
         by = dict.fromkeys(c.column for c in calibrators if isinstance(c, GroupedCalibrator))
         if by:
             options = {"by": ",".join(by), **options}
@@ -115,7 +112,7 @@ def compare_command(
     compared = compare_models(evaluated, n_resamples=n_resamples, seed=seed)
     if out is not None:
         text = models_page(compared, command=command_line(), seed=seed)
-        with reported(), atomic_path(out, force=force) as temporary:
+        with atomic_path(out, force=force) as temporary:
             temporary.write_text(text, encoding="utf-8")
     if as_json:
         click.echo(json.dumps(compared.to_dict(), indent=1, ensure_ascii=False))

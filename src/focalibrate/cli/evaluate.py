@@ -8,7 +8,6 @@ import click
 import numpy as np
 
 from focalibrate._atomic import atomic_path
-from focalibrate.cli._errors import reported
 from focalibrate.cli._open import name_of, rows_or_sketch, working
 from focalibrate.cli._options import (
     OutPath,
@@ -86,12 +85,10 @@ def evaluate_command(
         focalibrate evaluate predictions/ --workers 2 --by region
         focalibrate evaluate day1.sketch day2.sketch -o days.html
     """
-    with reported():
-        if out is not None and out.exists() and not force:
-            raise FileExistsError(
-                f"{out}: already exists and is not overwritten. Choose another name, or pass "
-                "--force."
-            )
+    if out is not None and out.exists() and not force:
+        raise FileExistsError(
+            f"{out}: already exists and is not overwritten. Choose another name, or pass --force."
+        )
     given, chosen = rows_or_sketch(
         paths,
         options,
@@ -116,7 +113,7 @@ def evaluate_command(
         )
     if out is not None:
         text = evaluation_page(found, command=command_line(), seed=seed)
-        with reported(), atomic_path(out, force=force) as temporary:
+        with atomic_path(out, force=force) as temporary:
             temporary.write_text(text, encoding="utf-8")
     if as_json:
         file = {} if isinstance(given, SketchFile) else {"file": file_record(given)}
