@@ -49,7 +49,7 @@ def one_line(error: BaseException, arguments: Sequence[str]) -> str:
 
     if isinstance(error, PredictionFileError):
         return _with_commands(error, arguments)
-    if isinstance(error, ModuleNotFoundError) and error.name in PACKAGES:
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name in PACKAGES:
         step = f"Install it: pip install {PACKAGES[error.name]}"
         return f"This needs {error.name}, which is not installed. {step}"
     if isinstance(error, MemoryError):

@@ -32,7 +32,6 @@ from focalibrate.report.diagrams import (
     diagrams,
     risk_coverage,
     top_label_figures,
-    weighted_mean,
 )
 from focalibrate.report.numbers import short
 from focalibrate.report.provenance import Provenance
@@ -167,7 +166,7 @@ def page_data(
         "n_resamples": comparison.n_resamples,
         "bin_counts": list(BIN_COUNTS),
         "class_names": None if class_names is None else [str(name) for name in class_names],
-        "accuracy": short(weighted_mean(before.correct, weights)),
+        "accuracy": short(float(np.average(before.correct, weights=weights))),
         "assessment": None
         if assessment is None
         else {
