@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from focalibrate._atomic import atomic_path
+from focalibrate._atomic import atomic_path, check_target
 from focalibrate.cli._open import name_of, rows_or_sketch, working
 from focalibrate.cli._options import (
     OutPath,
@@ -59,14 +59,13 @@ def evaluate_command(
     options: dict[str, Any],
     calibrator: Path | None,
     n_bins: int,
-    n_resamples: int,
     seed: int,
     as_json: bool,
     out: Path | None,
     force: bool,
-    copies: bool,
     anyway: bool,
     backend: "Backend | None",
+    **settings: Any,
 ) -> None:
     """Test whether the probabilities in PATHs are calibrated, and print their scores.
 
@@ -85,10 +84,8 @@ def evaluate_command(
         focalibrate evaluate predictions/ --workers 2 --by region
         focalibrate evaluate day1.sketch day2.sketch -o days.html
     """
-    if out is not None and out.exists() and not force:
-        raise FileExistsError(
-            f"{out}: already exists and is not overwritten. Choose another name, or pass --force."
-        )
+    if out is not None:
+        check_target(out, force=force)
     given, chosen = rows_or_sketch(
         paths,
         options,
@@ -106,10 +103,9 @@ def evaluate_command(
             given,
             name=name_of(paths),
             calibrator=chosen,
-            copies=copies,
             n_bins=n_bins,
-            n_resamples=n_resamples,
             seed=seed,
+            **settings,
         )
     if out is not None:
         text = evaluation_page(found, command=command_line(), seed=seed)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from focalibrate._atomic import check_target
 from focalibrate.cli._open import by_column, loaded, open_predictions, sketched
 from focalibrate.cli._options import (
     OutPath,
@@ -70,10 +71,7 @@ def sketch_command(
     for name, value in (("--from", start), ("--to", end)):
         if value is not None:
             check_time(value, name=name)
-    if out.exists() and not force:
-        raise FileExistsError(
-            f"{out}: already exists and is not overwritten. Choose another name, or pass --force."
-        )
+    check_target(out, force=force)
     if not out.absolute().parent.is_dir():
         raise FileNotFoundError(f"{out}: the folder {out.parent} does not exist.")
     chosen = loaded(calibrator)

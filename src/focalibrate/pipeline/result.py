@@ -151,21 +151,15 @@ class CalibrationResult:
         """Return `to_records` as a pandas data frame (needs pandas)."""
         return import_module("pandas").DataFrame.from_records(self.to_records())
 
-    def page_data(self, *, show_gamma_map: bool | None = None) -> PageData:
-        """Return what the page shows.
-
-        Args:
-            show_gamma_map: draw the criterion over γ and T. Default: if `trained_gamma` was
-                given.
-        """
+    def page_data(self) -> PageData:
+        """Return what the page shows; with `trained_gamma`, also the criterion over γ and T."""
         comparison = self.comparison
         if self.sizes is not None:
             comparison = replace(
                 comparison, n_judged=self.judged.n_rows, weights=self.judged.weights
             )
-        is_focal = comparison.settings.trained_gamma is not None
         grid = None
-        if is_focal if show_gamma_map is None else show_gamma_map:
+        if comparison.settings.trained_gamma is not None:
             grid = criterion_grid(
                 self.fitted.logits,
                 self.fitted.labels,
@@ -204,7 +198,6 @@ class CalibrationResult:
         *,
         force: bool = False,
         onnx: bool = False,
-        show_gamma_map: bool | None = None,
     ) -> None:
         """Write report.html, calibrator.json and results.json, all of them or none.
 
@@ -212,7 +205,6 @@ class CalibrationResult:
             folder: where to write; made if it does not exist.
             force: replace the files of an earlier run.
             onnx: write calibrator.onnx too (needs onnx).
-            show_gamma_map: see `page_data`.
         """
         out = Path(folder)
         claim_folder(out, FILES, force=force)
@@ -222,7 +214,7 @@ class CalibrationResult:
             self.calibrator.save(made / "calibrator.json")
             if onnx:
                 self.calibrator.to_onnx(made / "calibrator.onnx")
-            write_report(made / "report.html", self.page_data(show_gamma_map=show_gamma_map))
+            write_report(made / "report.html", self.page_data())
 
     def _repr_html_(self) -> str:
         """Return the verdict and one row per method, the chosen one in bold, for notebooks."""
