@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -253,3 +254,20 @@ def test_a_part_behind_a_url_that_was_written_again_is_another_part(parts, tmp_p
     scan.parts = (replace(scan.parts[0], changed=1), *scan.parts[1:])
     sketch_predictions(scan, folder=kept)
     assert len(list(kept.iterdir())) == 5
+
+
+def test_the_sketch_of_options_counts_them_by_rank_as_an_evaluation_does(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = []
+    for i in range(200):
+        scores = 2 * rng.normal(size=int(rng.integers(3, 5)))
+        target = int((scores / 2 + rng.gumbel(size=len(scores))).argmax())
+        found = [[float(score), False] for score in scores]
+        record = {"doc_id": i, "target": target, "filtered_resps": found, "doc": {}}
+        lines.append(json.dumps(record | {"resps": [[one] for one in found]}))
+    (tmp_path / "samples.jsonl").write_text("\n".join(lines))
+    scan = scan_predictions(tmp_path / "samples.jsonl")
+    sketched = evaluate_predictions(sketch_predictions(scan)).scores
+    for name, score in evaluate_predictions(scan.read(), n_resamples=10).scores.items():
+        if METRICS[name].has_interval or name in ("ece", "classwise_ece", "mce"):
+            assert_allclose(sketched[name].estimate, score.estimate, rtol=1e-9)
