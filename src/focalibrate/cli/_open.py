@@ -27,7 +27,7 @@ from focalibrate.io import (
     read_sketch,
     scan_predictions,
 )
-from focalibrate.pipeline import DataWarning, WrongDataWarning, fit_rows_of
+from focalibrate.pipeline import DataWarning, WrongDataWarning, rows_to_fit
 
 if TYPE_CHECKING:
     from focalibrate.engines import Backend
@@ -64,16 +64,16 @@ def read_rows(
             that were fitted to them.
         keep: hold the other columns too, to write them again.
     """
-    found = _up_to(None, scan, keep=keep)
-    assert found is not None  # noqa: S101  there is no limit
+    with _reading(scan):
+        found = scan.read(keep=keep)
     return _noted(found, scan, classes_of, calibrators)
 
 
-def _up_to(most: int | None, scan: Scan, *, keep: bool = False) -> Predictions | None:
-    """Return all rows; None where there are more than `most`."""
+@contextmanager
+def _reading(scan: Scan) -> Iterator[None]:
     with steps() as bar:
         bar.add_task(f"reading {printable(scan.source)}", total=None)
-        return scan.read_up_to(most, keep=keep)
+        yield
 
 
 def _noted(
@@ -136,9 +136,9 @@ def rows_or_sketch(
         return merged(paths), None
     chosen = loaded(calibrator)
     scan = open_predictions(paths, by_column(options, chosen))
-    is_options = scan.first.layout.form == "options"  # read whole, and ranked row by row
-    if backend is None or is_options:
-        rows = _up_to(None if is_options else fit_rows_of(scan.n_classes), scan)
+    if backend is None or scan.first.layout.form == "options":
+        with _reading(scan):
+            rows = rows_to_fit(scan)
         if rows is not None:
             names = None if chosen is None else chosen.class_names
             rows = _noted(rows, scan, names, () if calibrator is None else (calibrator,))

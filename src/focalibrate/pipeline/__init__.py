@@ -6,7 +6,7 @@ from focalibrate.pipeline.applying import (
     apply_to_parts,
     calibrated_blocks,
 )
-from focalibrate.pipeline.calibrate import FitRows, calibrate_predictions
+from focalibrate.pipeline.calibrate import calibrate_predictions
 from focalibrate.pipeline.doubts import DataWarning, WrongDataWarning, doubts_about
 from focalibrate.pipeline.evaluation import Evaluation, evaluate_predictions
 from focalibrate.pipeline.examples import Examples
@@ -21,7 +21,7 @@ from focalibrate.pipeline.models import (
 from focalibrate.pipeline.pages import evaluation_page, models_page
 from focalibrate.pipeline.record import comparison_record, file_record, score_record
 from focalibrate.pipeline.result import FILES, CalibrationResult
-from focalibrate.pipeline.sample import fit_rows_of
+from focalibrate.pipeline.sample import FitRows, rows_to_fit
 from focalibrate.pipeline.sketching import sketch_predictions
 
 __all__ = [
@@ -50,9 +50,9 @@ __all__ = [
     "evaluate_predictions",
     "evaluation_page",
     "file_record",
-    "fit_rows_of",
     "models_page",
     "paired_rows",
+    "rows_to_fit",
     "score_record",
     "sketch_predictions",
 ]

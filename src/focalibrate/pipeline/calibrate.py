@@ -43,7 +43,7 @@ from focalibrate.pipeline.examples import (
 )
 from focalibrate.pipeline.record import file_record
 from focalibrate.pipeline.result import CalibrationResult, Sizes
-from focalibrate.pipeline.sample import choose_rows, fit_rows_of, judge_scan
+from focalibrate.pipeline.sample import FitRows, choose_rows, judge_scan, rows_to_fit
 from focalibrate.report import Provenance, SourceFile
 
 COMMAND = "focalibrate.calibrate_predictions(…)"
@@ -51,8 +51,6 @@ COMMAND = "focalibrate.calibrate_predictions(…)"
 NO_GROUPS = (
     "groups get a verdict, but no calibrator of their own: for that all rows must fit into memory"
 )
-FitRows = int | Literal["all"]
-"""Most rows to fit on."""
 Read = Sequence[Predictions | Scan]
 """What was read: rows in memory, or data sets that are read in batches."""
 
@@ -277,10 +275,7 @@ def _all_rows(scans: Sequence[Scan], fit_rows: FitRows | None) -> list[Predictio
     """Return all rows where they are no more than are fitted on; None where they are more."""
     found = []
     for scan in scans:
-        limit = None if fit_rows == "all" else fit_rows_of(scan.n_classes, fit_rows)
-        if scan.first.layout.form == "options":  # read whole, and ranked row by row
-            limit = None
-        rows = scan.read_up_to(limit)
+        rows = rows_to_fit(scan, fit_rows)
         if rows is None:
             return None
         found.append(rows)

@@ -6,6 +6,7 @@ The same rows for any batches and any number of workers.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,10 @@ SHOWN_ENTRIES = 10_000_000
 LARGEST_HASH = 2**64 - 1
 
 
+FitRows = int | Literal["all"]
+"""Most rows to fit on."""
+
+
 def fit_rows_of(n_classes: int, asked: int | None = None) -> int:
     """Return the most rows that methods are fitted on: fewer if there are many classes.
 
@@ -36,6 +41,13 @@ def fit_rows_of(n_classes: int, asked: int | None = None) -> int:
         (200000, 40000, 100000)
     """
     return asked if asked is not None else max(1000, min(FIT_ROWS, FIT_ENTRIES // n_classes))
+
+
+def rows_to_fit(scan: Scan, fit_rows: FitRows | None = None) -> Predictions | None:
+    """Return all rows where they are no more than are fitted on; None where they are more."""
+    if fit_rows == "all" or scan.first.layout.form == "options":  # which are ranked row by row
+        return scan.read()
+    return scan.read_up_to(fit_rows_of(scan.n_classes, fit_rows))
 
 
 def row_hash(positions: NDArray[np.int64]) -> NDArray[np.uint64]:
