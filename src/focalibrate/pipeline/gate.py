@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,10 +19,10 @@ from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.grouped import group_names
 from focalibrate.calibrate.rows import BLOCK_ENTRIES
 from focalibrate.comparison.paired import by_cluster, cluster_numbers
-from focalibrate.io import Predictions, SketchFile, read_sketch
+from focalibrate.io import SketchFile, read_sketch
 from focalibrate.io.errors import short
 from focalibrate.io.sketches import SUFFIX
-from focalibrate.metrics import Sketch, calibration_bounds
+from focalibrate.metrics import calibration_bounds
 from focalibrate.metrics.bounds import ErrorBounds
 from focalibrate.metrics.interval import NORMAL_95, Moments
 from focalibrate.metrics.null import LEAST_CLUSTERS
@@ -119,39 +119,31 @@ def check_predictions(
     """
     check_open_interval(alpha, low=0.0, high=0.5, name="alpha")
     limits = _limits(max_ece, max_rms, max_nll_increase, has_baseline=baseline is not None)
-    arrays: dict[str, Any] = {
-        "logits": logits,
-        "probs": probs,
-        "confidence": confidence,
-        "correct": correct,
-        "sample_weight": sample_weight,
-        "cluster": cluster,
-        "groups": groups,
-    }
-    given: Examples | SketchFile
-    name, opened = _opened(source)
-    if isinstance(opened, SketchFile):
-        _check_alone(labels, *arrays.values(), calibrator=calibrator)
-        given, class_names = opened, opened.class_names
-        losses, every = _losses_of(given), _parts_of_sketch(given.sketch)
-    else:
-        order = None if calibrator is None else calibrator.class_names
-        given = given_examples(opened, labels, order=order, copies=copies, **arrays)
-        warn_of(doubts_about(given), stacklevel=3)
-        name = given.source.name or "predictions"
-        class_names = given.class_names
-        found = np.empty(given.scores.shape, np.result_type(given.scores.dtype, np.float32))
-        losses, every = _losses_of(given, calibrator, found), _parts_of_examples(given, found)
-    whole, *groups_found = every
-    known = given.sketch.groups if isinstance(given, SketchFile) else given.groups
+    judged = _judged(
+        source,
+        labels,
+        calibrator=calibrator,
+        order=None if calibrator is None else calibrator.class_names,
+        copies=copies,
+        logits=logits,
+        probs=probs,
+        confidence=confidence,
+        correct=correct,
+        sample_weight=sample_weight,
+        cluster=cluster,
+        groups=groups,
+    )
+    if isinstance(judged.given, Examples):
+        warn_of(doubts_about(judged.given), stacklevel=3)
+    whole, known = judged.parts()
     columns = tuple(known) if by is None else tuple(by)
     for column in columns:
         if column not in known:
             raise ValueError(
-                f"`by`: {name} has no groups by {column!r}. Make the sketch with them: "
+                f"`by`: {judged.name} has no groups by {column!r}. Make the sketch with them: "
                 f"focalibrate sketch PATH -o x.sketch --by {column}"
             )
-    members = [part for column in columns for part in groups_found if part.column == column]
+    members = [part for column in columns for part in known[column]]
     parts = [part for part in members if part.n_rows >= LEAST_ROWS]
     errors = [(kind, limit) for kind, limit in limits if kind != "nll_increase"]
     if columns and not errors:
@@ -166,41 +158,25 @@ def check_predictions(
         if kind != "nll_increase":
             checks.append(_error_check(kind, limit, whole, level, alpha, seed))
         elif baseline is not None:  # `_limits` has refused one without a baseline
-            former, compared = _read_baseline(baseline, losses, class_names)
-            checks.append(_loss_check(limit, losses, former, whole, level, alpha))
+            former = _read_baseline(baseline, judged)
+            rows = "row by row" if judged.has_rows_of(former) else "other rows"
+            compared = f"{former.name}, {rows}"
+            checks.append(_loss_check(limit, judged, former, whole, level, alpha))
     for part in parts:
         for kind, limit in errors:
             level = share / (len(errors) * len(parts))
             checks.append(_error_check(kind, limit, part, level, alpha, seed))
     return GateResult(
-        name=name,
+        name=judged.name,
         n_rows=whole.n_rows,
-        n_classes=losses.n_classes or 0,
+        n_classes=judged.n_classes or 0,
         alpha=alpha,
         checks=tuple(checks),
-        log_loss=losses.mean,
+        log_loss=judged.mean,
         baseline=compared,
         by=columns,
         n_small_groups=len(members) - len(parts),
     )
-
-
-def _opened(source: Any) -> tuple[str, Any]:
-    """Return what a sketch is called, and the sketch; all else as it is."""
-    if isinstance(source, (str, os.PathLike)) and Path(source).suffix == SUFFIX:
-        return Path(source).name, read_sketch(Path(source))
-    return "sketch", source
-
-
-def _check_alone(*given: Any, calibrator: Calibrator | None) -> None:
-    """Raise where something came with a sketch that needs rows."""
-    if any(one is not None for one in given):
-        raise ValueError("A sketch must be given without arrays and `groups`.")
-    if calibrator is not None:
-        raise ValueError(
-            "`calibrator` needs rows, which a sketch does not have: apply it when the "
-            "sketch is made (command line: focalibrate sketch PATH --calibrator FILE)."
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,90 +201,126 @@ class _Part:
         return ""
 
 
-def _parts_of_sketch(sketch: Sketch) -> list[_Part]:
-    """Return all rows, then every group."""
-    return [
-        _Part(sketch.n, sketch.bounds),
-        *(
-            _Part(g[i].n_rows, partial(sketch.bounds, group=(column, i)), column, g.names[i])
-            for column, g in sketch.groups.items()
-            for i in g.in_order()
-        ),
-    ]
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """The log loss of a model, and what limits are held to: rows in memory, or a sketch."""
 
+    name: str
+    mean: LossMean
+    given: Examples | SketchFile | None = None
+    """None: a file of results"""
+    nll: Floats | None = None
+    """log loss of each row in memory, ``[N]``"""
+    probs: NDArray[Any] | None = None
+    """of rows in memory, after any calibrator ``[N, K]``"""
 
-def _parts_of_examples(examples: Examples, probs: NDArray[Any]) -> list[_Part]:
-    """Return all rows, then every group; `probs` are theirs, after any calibrator."""
-    labels, weights = examples.labels, examples.weights
-    code = None if examples.cluster is None else cluster_numbers(examples.cluster)
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes, where it is known."""
+        known = self.given.sketch if isinstance(self.given, SketchFile) else self.given
+        return None if known is None else known.n_classes
 
-    def part(at: Any, column: str | None = None, group: str | None = None) -> _Part:
+    def parts(self) -> tuple[_Part, dict[str, list[_Part]]]:
+        """Return all rows, and every group by its column."""
+        if isinstance(self.given, SketchFile):
+            sketch = self.given.sketch
+            return _Part(sketch.n, sketch.bounds), {
+                name: [
+                    _Part(g[i].n_rows, partial(sketch.bounds, group=(name, i)), name, g.names[i])
+                    for i in g.in_order()
+                ]
+                for name, g in sketch.groups.items()
+            }
+        found: dict[str, list[_Part]] = {}
+        for column, values in {} if self.given is None else self.given.groups.items():
+            names = group_names(values)
+            order: list[str] = np.unique(names).tolist()
+            with suppress(ValueError):  # by value where all are numbers, else by name
+                order.sort(key=float)
+            found[column] = [self._part(np.flatnonzero(names == g), column, g) for g in order]
+        return self._part(slice(None)), found
+
+    def _part(self, at: Any, column: str | None = None, group: str | None = None) -> _Part:
+        """Return some rows in memory."""
+        examples, probs = self.given, self.probs
+        assert isinstance(examples, Examples)  # noqa: S101  which have such rows
+        assert probs is not None  # noqa: S101
+        labels, weights = examples.labels, examples.weights
+        cluster = None if self._code is None else self._code[at]
+
         def bounds(**options: Any) -> ErrorBounds:
             return calibration_bounds(
                 probs[at],
                 labels[at],
                 sample_weight=None if weights is None else weights[at],
                 copies=examples.copies,
-                cluster=None if code is None else code[at],
+                cluster=cluster,
                 **options,
             )
 
-        n_clusters = None if code is None else len(np.unique(code[at]))
+        n_clusters = None if cluster is None else len(np.unique(cluster))
         return _Part(len(labels[at]), bounds, column, group, n_clusters)
 
-    found = [part(slice(None))]
-    for column, values in examples.groups.items():
-        names = group_names(values)
-        order: list[str] = np.unique(names).tolist()
-        with suppress(ValueError):  # by value where all are numbers, else by name
-            order.sort(key=float)
-        found += [part(np.flatnonzero(names == group), column, group) for group in order]
-    return found
+    @cached_property
+    def _code(self) -> NDArray[np.intp] | None:
+        """Number of the cluster of each row in memory."""
+        cluster = self.given.cluster if isinstance(self.given, Examples) else None
+        return None if cluster is None else cluster_numbers(cluster)
 
+    def has_rows_of(self, former: "_Judged") -> bool:
+        """Whether the rows are the same, by their labels."""
+        mine, other = self.given, former.given
+        if not (isinstance(mine, Examples) and isinstance(other, Examples)):
+            return False
+        return np.array_equal(mine.labels, other.labels)
 
-@dataclass(frozen=True, eq=False)
-class _Losses:
-    """The mean log loss of a model, and that of each row where rows are in memory."""
-
-    mean: LossMean
-    n_classes: int | None = None
-    examples: Examples | None = None
-    nll: Floats | None = None
-
-    def minus(self, former: "_Losses") -> LossMean:
-        """Return the mean change, of each row where the rows are the same."""
-        if self.examples is None or self.nll is None or former.nll is None:
+    def minus(self, former: "_Judged") -> LossMean:
+        """Return the mean change of the log loss, of each row where the rows are the same."""
+        if not isinstance(self.given, Examples) or self.nll is None or former.nll is None:
             return self.mean.minus(former.mean)
         if not self.has_rows_of(former):
             return self.mean.minus(former.mean)
         with np.errstate(invalid="ignore"):  # infinite log losses are told apart before
-            return _mean_loss(self.nll - former.nll, self.examples)
-
-    def has_rows_of(self, former: "_Losses") -> bool:
-        """Whether the rows are the same, by their labels."""
-        if self.examples is None or former.examples is None:
-            return False
-        return np.array_equal(self.examples.labels, former.examples.labels)
+            return _mean_loss(self.nll - former.nll, self.given)
 
 
-def _losses_of(
-    given: Examples | SketchFile,
+def _judged(
+    source: PredictionSource | SketchFile | Array | None,
+    labels: Array | None = None,
+    *,
     calibrator: Calibrator | None = None,
-    probs: NDArray[Any] | None = None,
-) -> _Losses:
-    """Return the log loss of rows or of a sketch; `probs` gets the probabilities of rows."""
-    if isinstance(given, SketchFile):
-        return _Losses(LossMean.of(given.sketch.scores["nll"]), given.sketch.n_classes)
+    order: tuple[str, ...] | None = None,
+    copies: bool = False,
+    keep_probs: bool = True,
+    **arrays: Any,
+) -> _Judged:
+    """Return what was given in one place: a sketch, or what `given_examples` takes."""
+    name = "sketch"
+    if isinstance(source, (str, os.PathLike)) and Path(source).suffix == SUFFIX:
+        name, source = Path(source).name, read_sketch(Path(source))
+    if isinstance(source, SketchFile):
+        if any(given is not None for given in (labels, *arrays.values())):
+            raise ValueError("A sketch must be given without arrays and `groups`.")
+        if calibrator is not None:
+            raise ValueError(
+                "`calibrator` needs rows, which a sketch does not have: apply it when the "
+                "sketch is made (command line: focalibrate sketch PATH --calibrator FILE)."
+            )
+        return _Judged(name, LossMean.of(source.sketch.scores["nll"]), source)
+    given = given_examples(source, labels, order=order, copies=copies, **arrays)
     nll = np.empty(given.n_rows)
+    probs = None
+    if keep_probs:
+        probs = np.empty(given.scores.shape, np.result_type(given.scores.dtype, np.float32))
     step = max(1, BLOCK_ENTRIES // given.n_classes)
     for start in range(0, given.n_rows, step):
         rows = slice(start, start + step)
         log_probs = given.log_probs(calibrator, rows)
-        labels = given.labels[rows]
-        nll[rows] = -log_probs[np.arange(len(labels)), labels]
+        block = given.labels[rows]
+        nll[rows] = -log_probs[np.arange(len(block)), block]
         if probs is not None:
             probs[rows] = np.exp(log_probs)
-    return _Losses(_mean_loss(nll, given), given.n_classes, given, nll)
+    return _Judged(given.source.name or "predictions", _mean_loss(nll, given), given, nll, probs)
 
 
 def _mean_loss(nll: Floats, examples: Examples) -> LossMean:
@@ -384,13 +396,13 @@ def _error_check(
 
 
 def _loss_check(
-    limit: float, losses: _Losses, former: _Losses, part: _Part, level: float, alpha: float
+    limit: float, judged: _Judged, former: _Judged, part: _Part, level: float, alpha: float
 ) -> LimitCheck:
     """Return the check of the mean log loss against the baseline's."""
-    is_finite = math.isfinite(losses.mean.mean), math.isfinite(former.mean.mean)
+    is_finite = math.isfinite(judged.mean.mean), math.isfinite(former.mean.mean)
     if is_finite in INFINITE:
         return LimitCheck("nll_increase", limit, *INFINITE[is_finite])
-    change = losses.minus(former)
+    change = judged.minus(former)
     rows, mean = change.rows or part.n_rows, change.mean
     low, high = change.lower(level), change.upper(alpha)
     status: Status = "undetermined"
@@ -436,32 +448,25 @@ def _round(rows: float) -> int:
     return int(math.ceil(rows / digits) * digits)
 
 
-def _read_baseline(
-    source: PredictionSource | SketchFile, losses: _Losses, class_names: tuple[str, ...] | None
-) -> tuple[_Losses, str]:
-    """Return the losses of a results.json, a sketch or a file of predictions, and what it is.
+def _read_baseline(source: PredictionSource | SketchFile, judged: _Judged) -> _Judged:
+    """Return the log loss of a results.json, a sketch or a file of predictions.
 
     Args:
         source: the file, or predictions or a sketch that were read.
-        losses: what will be compared with it.
-        class_names: the order to put the classes of predictions in.
+        judged: what will be compared with it.
     """
-    name, opened = _opened(source)
-    if isinstance(opened, Predictions):
-        name = opened.source.name
-    elif not isinstance(opened, SketchFile):
-        name = Path(opened).name
-        record = _json_record(Path(opened))
+    if isinstance(source, (str, os.PathLike)):
+        record = _json_record(Path(source))
         if record is not None:
-            return _Losses(_from_record(Path(opened), record)), f"{name}, other rows"
-    is_sketch = isinstance(opened, SketchFile)
-    former = _losses_of(opened if is_sketch else given_examples(opened, None, order=class_names))
-    if former.n_classes != losses.n_classes:
+            return _Judged(Path(source).name, _from_record(Path(source), record))
+    order = None if judged.given is None else judged.given.class_names
+    former = _judged(source, order=order, keep_probs=False)
+    if former.n_classes != judged.n_classes:
         raise ValueError(
-            f"{name}: the baseline must have the same classes, but has {former.n_classes}, while "
-            f"the predictions have {losses.n_classes}."
+            f"{former.name}: the baseline must have the same classes, but has "
+            f"{former.n_classes}, while the predictions have {judged.n_classes}."
         )
-    return former, f"{name}, {'row by row' if losses.has_rows_of(former) else 'other rows'}"
+    return former
 
 
 RECORDS = {
