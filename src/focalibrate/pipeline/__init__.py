@@ -19,7 +19,7 @@ from focalibrate.pipeline.models import (
     paired_rows,
 )
 from focalibrate.pipeline.pages import evaluation_page, models_page
-from focalibrate.pipeline.record import comparison_record, file_record, score_record
+from focalibrate.pipeline.record import file_record
 from focalibrate.pipeline.result import FILES, CalibrationResult
 from focalibrate.pipeline.sample import FitRows, rows_to_fit
 from focalibrate.pipeline.sketching import sketch_predictions
@@ -45,7 +45,6 @@ __all__ = [
     "calibrated_blocks",
     "check_predictions",
     "compare_models",
-    "comparison_record",
     "doubts_about",
     "evaluate_predictions",
     "evaluation_page",
@@ -53,6 +52,5 @@ __all__ = [
     "models_page",
     "paired_rows",
     "rows_to_fit",
-    "score_record",
     "sketch_predictions",
 ]
