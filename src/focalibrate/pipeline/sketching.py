@@ -25,6 +25,7 @@ from focalibrate.io import (
     sketch_bytes,
 )
 from focalibrate.metrics import Sketch
+from focalibrate.metrics.sketch import row_terms
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.work import Chunk, Progress, in_order, key_of, outcomes_of, used_versions
 
@@ -161,14 +162,11 @@ def _sketch_of(examples: Examples, calibrator: Calibrator | None, n_bins: int) -
     if calibrator is not None:
         scores = {"log_probs": log_probs_by_row(calibrator, examples.groups, **scores)}
     ((given, values),) = scores.items()
-    return Sketch.of_rows(
-        np.asarray(values),
-        examples.labels,
-        given=given,
-        weights=examples.weights,
-        groups=examples.groups,
-        n_bins=n_bins,
+    weights = examples.weights
+    terms = row_terms(
+        np.asarray(values), examples.labels, given=given, weights=weights, n_bins=n_bins
     )
+    return Sketch.of_terms(terms, groups=examples.groups, n_bins=n_bins)
 
 
 def _kept(path: Path | None) -> SketchFile | None:
