@@ -53,25 +53,26 @@ class LocalProcesses:
                     worker = idle.pop() if idle else new()
                     place, values = waiting.popleft()
                     # As bytes: what the function needs is imported after the worker watches this.
-                    call = worker.pool.submit(_outcome, pickle.dumps((function, values)))
-                    calls[call] = worker, place
+                    content = pickle.dumps((function, values))
+                    try:
+                        calls[worker.pool.submit(_outcome, content)] = worker, place
+                    except BrokenProcessPool:  # it was killed while it had no call
+                        waiting.appendleft((place, values))
                 for call in wait(calls, return_when=FIRST_COMPLETED).done:
                     worker, place = calls.pop(call)
-                    try:
-                        outcome = pickle.loads(call.result())  # noqa: S301  of a process started here
+                    error = call.exception()
+                    if not isinstance(error, BrokenProcessPool):
                         idle.append(worker)
-                    except BrokenProcessPool:
+                        outcome = error or _loaded(call.result())
+                    else:
                         which = place if worker.begun.is_set() else None
                         lost[which] += 1
                         if lost[which] < MAX_DEATHS:
                             waiting.appendleft((place, arguments[place]))
                             continue
                         if which is None:
-                            raise EngineError(NEVER_BEGUN) from None
+                            raise EngineError(NEVER_BEGUN)
                         outcome = EngineError(LOST)
-                    except Exception as error:  # what it returned cannot be loaded here
-                        outcome = error
-                        idle.append(worker)
                     yield place, outcome
 
 
@@ -141,6 +142,14 @@ def _outcome(content: bytes) -> bytes:
             return pickle.dumps(error)
         except Exception:  # it holds something that cannot be sent
             return pickle.dumps(EngineError(repr(error)))
+
+
+def _loaded(content: bytes) -> Any:
+    """Return what a call returned or raised."""
+    try:
+        return pickle.loads(content)  # noqa: S301  from a process started here
+    except Exception as error:  # it cannot be loaded here
+        return error
 
 
 @contextmanager
