@@ -47,7 +47,7 @@ class LocalProcesses:
         waiting = deque(enumerate(arguments))
         lost: Counter[int | None] = Counter()  # workers, by call; None: before their first
         calls: dict[Future[bytes], tuple[_Worker, int]] = {}
-        with _one_thread_each(), _team() as (idle, new):
+        with _settings(), _team() as (idle, new):
             while waiting or calls:
                 while waiting and len(calls) < self.workers:
                     worker = idle.pop() if idle else new()
@@ -153,11 +153,17 @@ def _loaded(content: bytes) -> Any:
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Let processes started meanwhile use one thread each: more would slow each other down."""
+def _settings() -> Iterator[None]:
+    """Let processes started meanwhile use one thread each: more would slow each other down.
+
+    Python's own tracker of semaphores, which outlives a killed parent to remove them, is told to
+    do so without a warning.
+    """
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
+    quiet = [os.environ.get("PYTHONWARNINGS", ""), "ignore:resource_tracker"]
+    settings = dict.fromkeys(names, "1") | {"PYTHONWARNINGS": ",".join(filter(None, quiet))}
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
     try:
         yield
     finally:
