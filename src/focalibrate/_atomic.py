@@ -58,7 +58,7 @@ def atomic_path(target: str | Path, *, force: bool = False) -> Iterator[Path]:
     """
     given = Path(target)
     final = Path(os.path.realpath(given))
-    _check_target(given, final, force=force)
+    check_target(given, force=force)
     name = f".{final.stem[:80]}.{secrets.token_hex(6)}{final.suffix}"
     temporary = final.with_name(name)
     _remove_leftovers(final)
@@ -78,7 +78,9 @@ def atomic_path(target: str | Path, *, force: bool = False) -> Iterator[Path]:
             temporary.unlink()
 
 
-def _check_target(given: Path, final: Path, *, force: bool) -> None:
+def check_target(given: Path, *, force: bool) -> None:
+    """Raise unless a file may be written; called before the work, and by `atomic_path` again."""
+    final = Path(os.path.realpath(given))
     if final.is_dir():
         raise IsADirectoryError(f"{given}: is a folder. Give the name of a file.")
     if final.exists() and not final.is_file():

@@ -24,10 +24,10 @@ from focalibrate.report import (
     Provenance,
     criterion_grid,
     page_data,
-    write_dynamics,
     write_report,
 )
 from focalibrate_papers.datasets import load
+from focalibrate_papers.dynamics_page import write_dynamics
 from focalibrate_papers.train import Recipe, train
 
 REPORTS = ("k2", "k3", "k1000")

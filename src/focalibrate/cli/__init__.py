@@ -7,39 +7,19 @@ from focalibrate.cli._group import LazyCommand, LazyGroup
 
 __all__ = ["LazyCommand", "main"]
 
+HELP = {
+    "apply": "Write calibrated probabilities for a file of predictions.",
+    "calibrate": "Evaluate predictions, find the best calibrator, write it and a report.",
+    "check": "Check predictions against limits in CI: pass, fail, or not enough data.",
+    "compare": "Compare models or calibrators on the same examples.",
+    "demo": "See what focal loss does on simulated data, and undo it.",
+    "evaluate": "Test whether probabilities are calibrated, and print their scores.",
+    "sketch": "Summarise predictions of any size in one small file; several can be merged.",
+    "threshold": "Find the lowest confidence that keeps a promise, such as a precision of 95 %.",
+}
 COMMANDS = {
-    "apply": LazyCommand(
-        "focalibrate.cli.apply:apply_command",
-        "Write calibrated probabilities for a file of predictions.",
-    ),
-    "calibrate": LazyCommand(
-        "focalibrate.cli.calibrate:calibrate_command",
-        "Evaluate predictions, find the best calibrator, write it and a report.",
-    ),
-    "check": LazyCommand(
-        "focalibrate.cli.check:check_command",
-        "Check predictions against limits in CI: pass, fail, or not enough data.",
-    ),
-    "compare": LazyCommand(
-        "focalibrate.cli.compare:compare_command",
-        "Compare models or calibrators on the same examples.",
-    ),
-    "demo": LazyCommand(
-        "focalibrate.cli.demo:demo_command",
-        "See what focal loss does on simulated data, and undo it.",
-    ),
-    "evaluate": LazyCommand(
-        "focalibrate.cli.evaluate:evaluate_command",
-        "Test whether probabilities are calibrated, and print their scores.",
-    ),
-    "sketch": LazyCommand(
-        "focalibrate.cli.sketch:sketch_command",
-        "Summarise predictions of any size in one small file; several can be merged.",
-    ),
-    "threshold": LazyCommand(
-        "focalibrate.cli.threshold:threshold_command",
-        "Find the lowest confidence that keeps a promise, such as a precision of 95 %.",
-    ),
+    name: LazyCommand(f"focalibrate.cli.{name}:{name}_command", text)
+    for name, text in HELP.items()
 }
 
 

@@ -1,21 +1,19 @@
 """Errors as one message on stderr: what is wrong, and commands to paste."""
 
 import errno
-import importlib.util
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
-
-import click
 
 if TYPE_CHECKING:
     from focalibrate.io import PredictionFileError
 
 PROGRAM = "focalibrate"
 
+USERS_ERRORS = (ValueError, OSError, ImportError, MemoryError)
+"""What commands raise where something is wrong with a file, an option or the machine."""
 PACKAGES: Mapping[str, str] = {
     "torch": "torch",
     "sklearn": "scikit-learn",
@@ -30,18 +28,6 @@ PACKAGES: Mapping[str, str] = {
     "distributed": "distributed",
 }
 """What to install for each optional module: by this name, it works from a checkout too."""
-
-
-def require(module: str) -> None:
-    """Raise `ImportError` with the command that installs it if an optional package is missing."""
-    if importlib.util.find_spec(module) is None:
-        raise ImportError(missing_extra(module))
-
-
-def missing_extra(module: str) -> str:
-    """Return how to install an optional package."""
-    name = PACKAGES.get(module, module)
-    return f"This needs {module}, which is not installed. Install it: pip install {name}"
 
 
 def make_streams_safe() -> None:
@@ -63,8 +49,9 @@ def one_line(error: BaseException, arguments: Sequence[str]) -> str:
 
     if isinstance(error, PredictionFileError):
         return _with_commands(error, arguments)
-    if isinstance(error, ModuleNotFoundError) and error.name in PACKAGES:
-        return missing_extra(str(error.name))
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name in PACKAGES:
+        step = f"Install it: pip install {PACKAGES[error.name]}"
+        return f"This needs {error.name}, which is not installed. {step}"
     if isinstance(error, MemoryError):
         return "Not enough memory. Use a machine with more memory."
     if isinstance(error, OSError):
@@ -120,14 +107,3 @@ def _without(arguments: Sequence[str], fix: dict[str, object]) -> list[str]:
         elif word.split("=", 1)[0] not in replaced:
             kept.append(word)
     return kept
-
-
-@contextmanager
-def reported() -> Iterator[None]:
-    """Turn an error of the user's making into one message and exit status 1."""
-    try:
-        yield
-    except (ValueError, OSError, ImportError, MemoryError) as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise click.ClickException(one_line(error, sys.argv[1:])) from error

@@ -11,12 +11,7 @@ from typing import Any
 
 import click
 
-from focalibrate.cli._errors import (
-    PACKAGES,
-    make_streams_safe,
-    missing_extra,
-    one_line,
-)
+from focalibrate.cli._errors import USERS_ERRORS, make_streams_safe, one_line
 from focalibrate.cli._memory import reuse_memory
 
 NUMPY_COMMANDS = frozenset({"apply", "calibrate", "check", "compare", "evaluate", "threshold"})
@@ -70,12 +65,7 @@ class LazyGroup(click.Group):
         if cmd_name in NUMPY_COMMANDS:
             reuse_memory()
         module, attribute = found.target.split(":")
-        try:
-            command: click.Command = getattr(import_module(module), attribute)
-        except ModuleNotFoundError as error:
-            if error.name in PACKAGES:
-                raise click.ClickException(missing_extra(str(error.name))) from error
-            raise
+        command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def resolve_command(
@@ -96,20 +86,12 @@ class LazyGroup(click.Group):
         return super().main(*args, **settings)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what the system refuses is reported in one place."""
+        """Run a command; an error of the user's making becomes a message here, and only here."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # click ends quietly where the reader of a pipe has gone
-        except (OSError, MemoryError, UnicodeError) as error:
-            raise click.ClickException(one_line(error, sys.argv[1:])) from error
-        except ImportError as error:
-            if getattr(error, "name", None) not in PACKAGES:
-                raise
-            raise click.ClickException(one_line(error, sys.argv[1:])) from error
-        except ValueError as error:
-            if not hasattr(error, "fixes"):  # a bug: show the traceback
-                raise
+        except USERS_ERRORS as error:
             raise click.ClickException(one_line(error, sys.argv[1:])) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -13,7 +13,6 @@ import click
 from rich.progress import Progress
 
 from focalibrate.calibrate import CalibrationWarning, Calibrator, GroupedCalibrator
-from focalibrate.cli._errors import reported
 from focalibrate.cli._marks import calibrated_by
 from focalibrate.cli._progress import counted, steps
 from focalibrate.cli._summary import say, say_what_was_read
@@ -28,7 +27,7 @@ from focalibrate.io import (
     read_sketch,
     scan_predictions,
 )
-from focalibrate.pipeline import DataWarning, WrongDataWarning, fit_rows_of
+from focalibrate.pipeline import DataWarning, WrongDataWarning, rows_to_fit
 
 if TYPE_CHECKING:
     from focalibrate.engines import Backend
@@ -46,8 +45,7 @@ def open_predictions(
     """
     if not isinstance(paths, (str, Path)) and len(paths) == 1:
         paths = paths[0]
-    with reported():
-        return scan_predictions(paths, need_labels=need, **options)
+    return scan_predictions(paths, need_labels=need, **options)
 
 
 def read_rows(
@@ -66,16 +64,16 @@ def read_rows(
             that were fitted to them.
         keep: hold the other columns too, to write them again.
     """
-    found = _up_to(None, scan, keep=keep)
-    assert found is not None  # noqa: S101  there is no limit
+    with _reading(scan):
+        found = scan.read(keep=keep)
     return _noted(found, scan, classes_of, calibrators)
 
 
-def _up_to(most: int | None, scan: Scan, *, keep: bool = False) -> Predictions | None:
-    """Return all rows; None where there are more than `most`."""
-    with steps() as bar, reported():
+@contextmanager
+def _reading(scan: Scan) -> Iterator[None]:
+    with steps() as bar:
         bar.add_task(f"reading {printable(scan.source)}", total=None)
-        return scan.read_up_to(most, keep=keep)
+        yield
 
 
 def _noted(
@@ -84,8 +82,7 @@ def _noted(
     classes_of: tuple[str, ...] | None,
     calibrators: Sequence[Path],
 ) -> Predictions:
-    with reported():
-        found = align(found, classes_of)
+    found = align(found, classes_of)
     notes = []
     done = calibrated_by(scan)
     if done is not None:
@@ -117,7 +114,6 @@ def rows_or_sketch(
     calibrator: Path | None,
     n_bins: int,
     backend: "Backend | None",
-    to_stderr: bool,
 ) -> tuple[Predictions | SketchFile, Calibrator | None]:
     """Return rows in memory, or the sketch of more rows than methods are fitted on.
 
@@ -127,7 +123,6 @@ def rows_or_sketch(
         calibrator: what is to be applied first.
         n_bins: of the sketch.
         backend: where parts are sketched in parallel; None: here, and only if there are many.
-        to_stderr: where to say what was read.
 
     Returns:
         The predictions, and the calibrator that is still to be applied to them.
@@ -141,23 +136,22 @@ def rows_or_sketch(
         return merged(paths), None
     chosen = loaded(calibrator)
     scan = open_predictions(paths, by_column(options, chosen))
-    is_options = scan.first.layout.form == "options"  # read whole, and ranked row by row
-    if backend is None or is_options:
-        rows = _up_to(None if is_options else fit_rows_of(scan.n_classes), scan)
+    if backend is None or scan.first.layout.form == "options":
+        with _reading(scan):
+            rows = rows_to_fit(scan)
         if rows is not None:
             names = None if chosen is None else chosen.class_names
             rows = _noted(rows, scan, names, () if calibrator is None else (calibrator,))
-            say_what_was_read([rows], to_stderr=to_stderr)
+            say_what_was_read([rows])
             return rows, chosen
-    say_what_was_read([scan], to_stderr=to_stderr)
+    say_what_was_read([scan])
     advice = f"`focalibrate sketch {' '.join(paths)} -o all.sketch` keeps finished parts."
     return sketched(scan, chosen, n_bins=n_bins, backend=backend, advice=advice), None
 
 
 def loaded(calibrator: Path | None) -> Calibrator | None:
     """Return the calibrator of a file, if one is named."""
-    with reported():
-        return None if calibrator is None else Calibrator.load(calibrator)
+    return None if calibrator is None else Calibrator.load(calibrator)
 
 
 def by_column(options: Mapping[str, Any], chosen: Calibrator | None) -> Mapping[str, Any]:
@@ -173,29 +167,28 @@ def sketched(
     """Return the sketch of predictions, with a progress bar; settings as `sketch_predictions`."""
     from focalibrate.pipeline import sketch_predictions
 
-    with reported(), engine_errors(advice), counted("parts") as progress:
+    with engine_errors(advice), counted("parts") as progress:
         return sketch_predictions(scan, calibrator=calibrator, progress=progress, **settings)
 
 
 def merged(paths: Sequence[str]) -> SketchFile:
     """Return the sketches in `paths`, merged; all of them must be sketches."""
-    with reported():
-        others = [path for path in paths if not path.endswith(".sketch")]
-        if others:
-            raise ValueError(
-                f"{others[0]}: must be a sketch too. Make one first: "
-                f"focalibrate sketch {others[0]} -o {Path(others[0]).stem}.sketch"
-            )
-        files = [read_sketch(path) for path in paths]
-        without = [p for p, f in zip(paths, files, strict=True) if f.sketch.classes is None]
-        if 0 < len(without) < len(files):
-            say(
-                f"Note: {without[0]} has no sums by class, so the merged sketch has none, "
-                "and no classwise ECE. A monitor keeps them with "
-                "CalibrationMonitor(classwise=True).",
-                to_stderr=True,
-            )
-        return merge_sketches(files, list(paths))
+    others = [path for path in paths if not path.endswith(".sketch")]
+    if others:
+        raise ValueError(
+            f"{others[0]}: must be a sketch too. Make one first: "
+            f"focalibrate sketch {others[0]} -o {Path(others[0]).stem}.sketch"
+        )
+    files = [read_sketch(path) for path in paths]
+    without = [p for p, f in zip(paths, files, strict=True) if f.sketch.classes is None]
+    if 0 < len(without) < len(files):
+        say(
+            f"Note: {without[0]} has no sums by class, so the merged sketch has none, "
+            "and no classwise ECE. A monitor keeps them with "
+            "CalibrationMonitor(classwise=True).",
+            to_stderr=True,
+        )
+    return merge_sketches(files, list(paths))
 
 
 def name_of(paths: Sequence[str]) -> str:
@@ -205,13 +198,12 @@ def name_of(paths: Sequence[str]) -> str:
 
 
 @contextmanager
-def working(what: str, *, anyway: bool, to_stderr: bool = False) -> Iterator[Progress]:
+def working(what: str, *, anyway: bool) -> Iterator[Progress]:
     """Show what is being done; print what looks wrong with the data.
 
     Args:
         what: the first step, in words.
         anyway: continue where results would be meaningless; default: stop.
-        to_stderr: where standard output is for JSON.
     """
     seen: set[str] = set()
 
@@ -220,8 +212,7 @@ def working(what: str, *, anyway: bool, to_stderr: bool = False) -> Iterator[Pro
             before(message, category, *rest, **more)
         elif str(message) not in seen:
             seen.add(str(message))
-            text = f"  WARNING: {printable(str(message))}"
-            say(text, style="yellow", to_stderr=to_stderr, wrap=True)
+            say(f"  WARNING: {printable(str(message))}", style="yellow", wrap=True)
 
     with warnings.catch_warnings():
         before, warnings.showwarning = warnings.showwarning, show
@@ -230,7 +221,7 @@ def working(what: str, *, anyway: bool, to_stderr: bool = False) -> Iterator[Pro
         if not anyway:
             warnings.simplefilter("error", WrongDataWarning)
         try:
-            with reported(), steps() as bar:
+            with steps() as bar:
                 bar.add_task(what, total=None)
                 yield bar
         except WrongDataWarning as wrong:

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 
+FOR_JSON = "focalibrate.for_json"
+
+
+def for_json(context: click.Context, _: click.Parameter, value: Any) -> Any:
+    """Keep standard output for JSON, and say all else on standard error, if an option asks so."""
+    context.meta[FOR_JSON] = value is True or str(value) == "-"
+    return value
+
+
 class OutPath(click.Path):
     """A file or folder to write, on this machine: `Path` would make a folder called ``s3:``."""
 
@@ -107,7 +116,9 @@ resamples_option = _number(
 )
 seed_option = _number("--seed", "seed", 0, 0, "Random seed.")
 force_option = click.option("--force", is_flag=True, help="Replace files that exist.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print results as JSON.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, callback=for_json, help="Print results as JSON."
+)
 calibrator_option = click.option(
     "--calibrator", type=click.Path(path_type=Path), help="Calibrator to apply first."
 )

@@ -1,7 +1,6 @@
 """How a model was trained, from the command line: focal loss, weights, smoothing, frequencies."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -26,79 +25,62 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a model was trained, and where it is used, as given."""
+    """How a model was trained, and where it is used: the options that are given."""
 
-    focal: float | None = None
-    loss: str | None = None
-    alpha: float | None = None
-    class_weight: str | None = None
-    sampling_rate: str | None = None
-    label_smoothing: float | None = None
-    trained_prior: str | None = None
-    prior: str | None = None
-    parameters: dict[str, str] = field(default_factory=dict)
-    """of `loss`"""
-
-    @classmethod
-    def of(cls, **given: Any) -> "Training":
-        """Return what these options say."""
-        parameters = {name: given.pop(name) for name in LOSS_PARAMETERS}
-        known = {name: text for name, text in parameters.items() if text is not None}
-        return cls(parameters=known, **given)
+    def __init__(self, **options: Any) -> None:
+        self.given = {name: value for name, value in options.items() if value is not None}
 
     @property
     def says_how(self) -> bool:
         """Whether the options describe a training loss, in place of a calibrator file."""
-        settings = (self.focal, self.alpha, self.class_weight, self.sampling_rate, self.loss)
-        return any(value is not None for value in (*settings, self.label_smoothing))
+        return bool(self.given.keys() - {"trained_prior", "prior", *LOSS_PARAMETERS})
 
     def recovery(self, n_classes: int, class_names: tuple[str, ...] | None) -> PosteriorRecovery:
         """Return posterior recovery for a model with these classes."""
-        form = self._form(n_classes, class_names)
+        form, alpha = self._form(n_classes, class_names), self.given.get("alpha")
         weight = np.ones(n_classes)
         for name in ("class_weight", "sampling_rate"):
-            text = getattr(self, name)
-            if text is not None:
-                weight *= per_class(text, n_classes, class_names, option=name)
-        if self.alpha is not None and form is None:
+            if name in self.given:
+                weight *= self._per_class(name, n_classes, class_names)
+        if alpha is not None and form is None:
             if n_classes != 2:
                 raise ValueError(
                     f"--alpha is for two classes, but FILE has {n_classes}. Use --class-weight."
                 )
-            weight *= [1.0 - self.alpha, self.alpha]
-        is_weighted = bool((weight != weight[0]).any())
+            weight *= [1.0 - alpha, alpha]
         return PosteriorRecovery(
-            (self.focal or 0.0) if form is None else None,
+            self.given.get("focal", 0.0) if form is None else None,
             loss=form,
-            class_weight=tuple(weight.tolist()) if is_weighted else None,
-            label_smoothing=self.label_smoothing or 0.0,
+            class_weight=tuple(weight.tolist()) if (weight != weight[0]).any() else None,
+            label_smoothing=self.given.get("label_smoothing", 0.0),
             class_names=class_names,
             n_classes=n_classes,
         )
 
     def _form(self, n_classes: int, class_names: tuple[str, ...] | None) -> LossForm | None:
         """Return the loss of --loss with its parameters."""
-        if self.loss is None:
-            if self.parameters:
-                name = _flag(next(iter(self.parameters)))
-                raise ValueError(f"{name} is a parameter of --loss. Add it.")
+        names = [name for name in LOSS_PARAMETERS if name in self.given]
+        if "loss" not in self.given:
+            if names:
+                raise ValueError(f"{_flag(names[0])} is a parameter of --loss. Add it.")
             return None
-        if self.focal is not None:
+        if "focal" in self.given:
             raise ValueError("--focal and --loss are two training losses: pass one of them.")
         settings: dict[str, Any] = {}
-        for name, text in self.parameters.items():
+        for name in names:
             if name in ("counts", "frequencies"):
-                settings[name] = tuple(per_class(text, n_classes, class_names, option=name))
+                settings[name] = tuple(self._per_class(name, n_classes, class_names))
                 continue
             try:
-                settings[name] = float(text)
+                settings[name] = float(self.given[name])
             except ValueError:
-                raise ValueError(f"{_flag(name)} must be a number, got {text!r}.") from None
-        if self.loss == "sigmoid_focal":
-            settings["alpha"] = self.alpha
-        return loss_form(self.loss, **settings)
+                raise ValueError(
+                    f"{_flag(name)} must be a number, got {self.given[name]!r}."
+                ) from None
+        if self.given["loss"] == "sigmoid_focal":
+            settings["alpha"] = self.given.get("alpha")
+        return loss_form(self.given["loss"], **settings)
 
     def shift(
         self,
@@ -107,24 +89,59 @@ class Training:
         all_probs: Callable[[], Floats] | None,
     ) -> PriorShift | None:
         """Return the requested change of class frequencies; `all_probs` are calibrated."""
-        if self.prior == "em" and all_probs is None:
+        if "prior" not in self.given:
+            return None
+        is_estimated = self.given["prior"] == "em"
+        if is_estimated and all_probs is None:
             raise ValueError(
                 "--prior em needs all rows at once, so it cannot work on parts. Estimate the "
                 "frequencies on one file first (`focalibrate apply ... --prior em -o one.csv` "
                 "prints them) and pass them as --prior."
             )
-        if self.prior is None:
-            return None
-        if self.trained_prior is None:
+        if "trained_prior" not in self.given:
             raise ValueError(
                 "--prior needs --trained-prior: the class frequencies of the training data."
             )
-        old = per_class(self.trained_prior, n_classes, class_names, option="trained_prior")
+        old = self._per_class("trained_prior", n_classes, class_names)
         old = old / old.sum()
-        if self.prior == "em" and all_probs is not None:
+        if is_estimated and all_probs is not None:
             return PriorShift(old, estimate_prior(all_probs(), old))
-        new = per_class(self.prior, n_classes, class_names, option="prior")
+        new = self._per_class("prior", n_classes, class_names)
         return PriorShift(old, new / new.sum())
+
+    def _per_class(
+        self, option: str, n_classes: int, class_names: tuple[str, ...] | None
+    ) -> Floats:
+        """Return the numbers of an option, one per class; by name, classes left out have 1."""
+        flag, text = _flag(option), self.given[option]
+        parts = [part.strip() for part in text.split(",")]
+        names, values = [part.rpartition("=")[0].strip() for part in parts], []
+        for part in parts:
+            try:
+                values.append(float(part.rpartition("=")[2]))
+            except ValueError:
+                raise ValueError(
+                    f"{flag} must hold numbers, found {part!r} in {text!r}."
+                ) from None
+        if not all(np.isfinite(values)) or min(values) <= 0:
+            raise ValueError(f"{flag} must hold finite numbers > 0, got {text!r}.")
+        if not any(names):
+            if len(values) != n_classes:
+                raise ValueError(
+                    f"{flag} must have {n_classes} numbers, {PER_CLASS}; got {text!r}."
+                )
+            return np.array(values)
+        known = class_names or tuple(map(str, range(n_classes)))
+        unknown = [name for name in names if name not in known]
+        is_prior = option in ("prior", "trained_prior")
+        if unknown or len(set(names)) < len(names) or (is_prior and len(names) < n_classes):
+            raise ValueError(
+                f"{flag} must name {'every class' if is_prior else 'classes'} of the file once: "
+                f"{', '.join(known)}; got {text!r}."
+            )
+        found = np.ones(n_classes)
+        found[[known.index(name) for name in names]] = values
+        return found
 
 
 recovery_options = collected(
@@ -164,37 +181,6 @@ recovery_options = collected(
             "--trained-prior.",
         ),
     ],
-    Training.of,
+    Training,
 )
 """How the model was trained and where it is used."""
-
-
-def per_class(
-    text: str, n_classes: int, class_names: tuple[str, ...] | None, *, option: str
-) -> Floats:
-    """Return the numbers of an option, one per class; by name, classes left out have 1."""
-    flag = "--" + option.replace("_", "-")
-    parts = [part.strip() for part in text.split(",")]
-    names, values = [part.rpartition("=")[0].strip() for part in parts], []
-    for part in parts:
-        try:
-            values.append(float(part.rpartition("=")[2]))
-        except ValueError:
-            raise ValueError(f"{flag} must hold numbers, found {part!r} in {text!r}.") from None
-    if not all(np.isfinite(values)) or min(values) <= 0:
-        raise ValueError(f"{flag} must hold finite numbers > 0, got {text!r}.")
-    if not any(names):
-        if len(values) != n_classes:
-            raise ValueError(f"{flag} must have {n_classes} numbers, {PER_CLASS}; got {text!r}.")
-        return np.array(values)
-    known = class_names or tuple(map(str, range(n_classes)))
-    unknown = [name for name in names if name not in known]
-    is_prior = option in ("prior", "trained_prior")
-    if unknown or len(set(names)) < len(names) or (is_prior and len(names) < n_classes):
-        raise ValueError(
-            f"{flag} must name {'every class' if is_prior else 'classes'} of the file once: "
-            f"{', '.join(known)}; got {text!r}."
-        )
-    found = np.ones(n_classes)
-    found[[known.index(name) for name in names]] = values
-    return found

@@ -5,10 +5,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from focalibrate.cli._charts import curve_chart
+from focalibrate.cli._options import FOR_JSON
 from focalibrate.cli._tables import comparison_table
 from focalibrate.comparison import Comparison, GroupChoice, Scores, Verdict
 from focalibrate.io import Doubt, Predictions, Scan, printable, without_user
@@ -26,17 +29,19 @@ def command_line() -> str:
 
 
 def say(
-    text: str, *, style: str | None = None, to_stderr: bool = False, wrap: bool = False
+    text: str | Text, *, style: str | None = None, to_stderr: bool = False, wrap: bool = False
 ) -> None:
     """Print text as it is, in colour on a terminal.
 
     Args:
         text: what to print.
         style: of `rich`.
-        to_stderr: where standard output is for JSON.
+        to_stderr: also where standard output is not for JSON, see `for_json`.
         wrap: break lines between words; default: the terminal breaks them.
     """
-    console = Console(highlight=False, stderr=to_stderr)
+    context = click.get_current_context(silent=True)
+    is_for_json = context is not None and context.meta.get(FOR_JSON, False)
+    console = Console(highlight=False, stderr=to_stderr or is_for_json)
     console.print(text, markup=False, soft_wrap=not wrap, style=style)
 
 
@@ -45,18 +50,17 @@ def show_table(table: Table) -> None:
     Console(highlight=False).print(table)
 
 
-def say_what_was_read(files: Sequence[Predictions | Scan], *, to_stderr: bool = False) -> None:
+def say_what_was_read(files: Sequence[Predictions | Scan]) -> None:
     """Print one line per file, and what its reader noticed."""
     for found in files:
-        say(found.describe(), to_stderr=to_stderr)
+        say(found.describe())
         names = found.class_names
         if found.n_classes == 2 and names is not None and len(found.scores_names) == 2:
             how = "as --positive says" if found.positive else "the second; --positive changes that"
             text = f"  positive class: {printable(names[1])} ({how})"
-            say(text, style="dim", to_stderr=to_stderr, wrap=True)
+            say(text, style="dim", wrap=True)
         for note in found.notes:
-            style = "yellow" if isinstance(note, Doubt) else "dim"
-            say(f"  {printable(note)}", style=style, to_stderr=to_stderr)
+            say(f"  {printable(note)}", style="yellow" if isinstance(note, Doubt) else "dim")
 
 
 def show_diagram(title: str, cells: Cells, *, is_event: bool = False) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import Calibrator, GroupedCalibrator
-from focalibrate.cli._errors import reported
 from focalibrate.cli._marks import calibrated_by, write_mark
 from focalibrate.cli._open import engine_errors, open_predictions, read_rows
 from focalibrate.cli._options import engine_options, force_option, prediction_options
@@ -77,17 +76,15 @@ def apply_command(
         focalibrate apply report/calibrator.json s3://bucket/day1 -o s3://bucket/calibrated/day1
         focalibrate apply report/calibrator.json day1 -o day1-calibrated --workers 2
     """
-    with reported():
-        loaded = _loaded(paths, training)
+    loaded = _loaded(paths, training)
     names = None if loaded is None else loaded.class_names
     if isinstance(loaded, GroupedCalibrator):
         options["by"] = loaded.column
     scan = open_predictions(paths[-1], options, need=False)
     classes = (scan.n_classes, scan.class_names if loaded is None else names)
-    with reported():
-        chosen = training.recovery(*classes) if loaded is None else loaded
-        _check_not_calibrated(scan)
-        _check_classes(chosen, scan)
+    chosen = training.recovery(*classes) if loaded is None else loaded
+    _check_not_calibrated(scan)
+    _check_classes(chosen, scan)
     if _is_parts_folder(paths[-1], out):
         _apply_to_parts(scan, out, chosen, training, backend=backend, force=force)
         return
@@ -99,17 +96,16 @@ def apply_command(
     given = read_rows(scan, classes_of=names, keep=True)
     say_what_was_read([given])
     special = SpecialRows()
-    with reported():
-        shift = training.shift(
-            *classes, lambda: np.concatenate(list(calibrated_blocks(chosen, given)))
-        )
-        write_probs(
-            out,
-            _calibrated(chosen, given, out, shift, special),
-            like=given,
-            force=force,
-            finish=lambda made: write_mark(out, made, chosen.describe()),
-        )
+    shift = training.shift(
+        *classes, lambda: np.concatenate(list(calibrated_blocks(chosen, given)))
+    )
+    write_probs(
+        out,
+        _calibrated(chosen, given, out, shift, special),
+        like=given,
+        force=force,
+        finish=lambda made: write_mark(out, made, chosen.describe()),
+    )
     rows = "1 row" if given.n_rows == 1 else f"{given.n_rows:,} rows"
     _say_calibrated(rows, chosen, shift, special, out)
 
@@ -173,16 +169,15 @@ def _apply_to_parts(
 ) -> None:
     """Write the calibrated probabilities of every part into the folder `out`."""
     place = url_of(out) or out
-    with reported():
-        if any(Path(part.name).absolute().parent == out.absolute() for part in scan.parts):
-            raise ValueError(
-                f"{out}: is the folder of the parts themselves. Name another with -o: after an "
-                "interruption, parts replaced in place could not be told from the model's own."
-            )
-        shift = training.shift(scan.n_classes, chosen.class_names, None)
+    if any(Path(part.name).absolute().parent == out.absolute() for part in scan.parts):
+        raise ValueError(
+            f"{out}: is the folder of the parts themselves. Name another with -o: after an "
+            "interruption, parts replaced in place could not be told from the model's own."
+        )
+    shift = training.shift(scan.n_classes, chosen.class_names, None)
     say_what_was_read([scan])
     advice = f"Finished parts are in {printable(str(place))}: run the command again."
-    with reported(), engine_errors(advice), counted("parts") as progress:
+    with engine_errors(advice), counted("parts") as progress:
         done, special = apply_to_parts(
             scan, place, chosen, shift=shift, backend=backend, force=force, progress=progress
         )

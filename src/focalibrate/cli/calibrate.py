@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy as np
 from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
 from focalibrate.calibrate.methods import AVERAGE
-from focalibrate.cli._errors import reported, require
 from focalibrate.cli._marks import calibrated_by
 from focalibrate.cli._open import engine_errors, open_predictions, working
 from focalibrate.cli._options import (
@@ -183,10 +183,9 @@ def calibrate_command(
         raise click.UsageError("--always-average excludes --choose and --simple.")
     if always_average:
         settings["choose"] = AVERAGE
-    with reported():
-        if onnx:
-            require("onnx")
-        claim_folder(out, FILES, force=force)
+    if onnx:
+        import_module("onnx")  # before any work
+    claim_folder(out, FILES, force=force)
     sources = [open_predictions(val, options)]
     if test is not None:
         sources.append(open_predictions(test, {**options, "labels_path": test_labels}))
@@ -194,17 +193,17 @@ def calibrate_command(
 
     def say_read(read: Sequence[Predictions | Scan]) -> None:
         bar.stop()
-        say_what_was_read(read, to_stderr=as_json)
+        say_what_was_read(read)
         for source in sources:
             done = calibrated_by(source)
             if done is not None:
-                say(ALREADY.format(name=source.source, done=done), to_stderr=as_json)
+                say(ALREADY.format(name=source.source, done=done))
         if per_group and onnx and sources[0].first.groups:
-            say(ONE_FOR_ALL, to_stderr=as_json)
+            say(ONE_FOR_ALL)
         bar.start()
 
     errors = engine_errors("Run the command again.")
-    with errors, working("reading", anyway=anyway, to_stderr=as_json) as bar:
+    with errors, working("reading", anyway=anyway) as bar:
         result = calibrate_predictions(
             sources[0],
             test=sources[1] if len(sources) > 1 else None,
@@ -220,7 +219,7 @@ def calibrate_command(
         result = replace(result, comparison=replace(result.comparison, rows=rows))
     if settings["backend"] is not None and result.sizes is None:
         say(NOT_SHARED, to_stderr=True)
-    with steps() as bar, reported():
+    with steps() as bar:
         bar.add_task("writing the report", total=None)
         result.save(out, force=force, onnx=onnx)
     if as_json:

@@ -1,6 +1,7 @@
 """`focalibrate check`."""
 
 import json
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from focalibrate._atomic import atomic_path
-from focalibrate.cli._errors import reported
+from focalibrate.cli._errors import USERS_ERRORS, one_line
 from focalibrate.cli._open import name_of, open_predictions, rows_or_sketch, sketched, working
 from focalibrate.cli._options import (
     OutPath,
     anyway_option,
     calibrator_option,
     engine_options,
+    for_json,
     prediction_options,
     seed_option,
     weights_option,
@@ -27,12 +28,12 @@ from focalibrate.cli._options import (
 from focalibrate.cli._summary import say
 from focalibrate.io import SketchFile, printable
 from focalibrate.pipeline import BAD_INPUT, GateResult, check_predictions
+from focalibrate.pipeline.gate_result import STATUSES
 
 if TYPE_CHECKING:
     from focalibrate.engines import Backend
 
 STYLES = {"pass": "bold green", "fail": "bold red", "undetermined": "bold yellow"}
-WORDS = {"pass": "pass", "fail": "fail", "undetermined": "not enough data"}
 
 BINS = 15
 _limit = click.FloatRange(min=0.0)
@@ -67,6 +68,7 @@ _limit = click.FloatRange(min=0.0)
     "--json",
     "json_file",
     type=OutPath(dir_okay=False, allow_dash=True),
+    callback=for_json,
     help="Write the finding as JSON; - for standard output.",
 )
 @seed_option
@@ -105,7 +107,6 @@ def check_command(
         focalibrate check day1.sketch day2.sketch --max-ece 0.05 --by region
     """
     with _status_2():
-        to_stderr = json_file is not None and str(json_file) == "-"
         by = [name.strip() for name in options["by"].split(",")] if "by" in options else []
         given, chosen = rows_or_sketch(
             paths,
@@ -113,7 +114,6 @@ def check_command(
             calibrator=calibrator,
             n_bins=BINS,
             backend=backend,
-            to_stderr=to_stderr,
         )
         former: Any = baseline
         is_sketched = isinstance(given, SketchFile)
@@ -121,13 +121,12 @@ def check_command(
             scan = open_predictions(baseline, {**options, "labels_path": None})
             advice = f"`focalibrate sketch {baseline} -o old.sketch` keeps finished parts."
             former = sketched(scan, None, n_bins=BINS, backend=backend, advice=advice)
-        with working("checking", anyway=anyway, to_stderr=to_stderr):
+        with working("checking", anyway=anyway):
             found = check_predictions(given, by=by, calibrator=chosen, baseline=former, **settings)
         if is_sketched:
             found = replace(found, name=name_of(paths))
-        with reported():
-            _write(found, markdown, junit, json_file)
-        _show(found, to_stderr=to_stderr)
+        _write(found, markdown, junit, json_file)
+        _show(found)
     click.get_current_context().exit(found.exit_code)
 
 
@@ -136,7 +135,9 @@ def _status_2() -> Iterator[None]:
     """End with status 2 on every error: 1 is reserved for a limit that is exceeded."""
     try:
         yield
-    except click.ClickException as error:
+    except (click.ClickException, *USERS_ERRORS) as error:
+        if not isinstance(error, click.ClickException):
+            error = click.ClickException(one_line(error, sys.argv[1:]))
         error.show()
         raise SystemExit(BAD_INPUT) from error
     except Exception as error:
@@ -160,14 +161,15 @@ def _write(
                 temporary.write_text(text, encoding="utf-8")
 
 
-def _show(found: GateResult, *, to_stderr: bool) -> None:
+def _show(found: GateResult) -> None:
     if found.baseline is not None:
-        say(f"baseline: {printable(found.baseline)}", style="dim", to_stderr=to_stderr)
-    console = Console(highlight=False, stderr=to_stderr)
+        say(f"baseline: {printable(found.baseline)}", style="dim")
     for check in found.shown:
         line = Text(f"  {printable(check.label)}: ")
-        line.append(WORDS[check.status], STYLES[check.status]).append(f". {check.message}")
-        console.print(line, soft_wrap=True)
+        line.append(STATUSES[check.status].short, STYLES[check.status]).append(
+            f". {check.message}"
+        )
+        say(line)
     if found.note:
-        say(printable(found.note), to_stderr=to_stderr)
-    say(printable(found.summary), style=STYLES[found.status], to_stderr=to_stderr)
+        say(printable(found.note))
+    say(printable(found.summary), style=STYLES[found.status])

@@ -9,7 +9,6 @@ import click
 
 from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, GroupedCalibrator, Identity
-from focalibrate.cli._errors import reported
 from focalibrate.cli._open import open_predictions, read_rows, working
 from focalibrate.cli._options import (
     OutPath,
@@ -87,20 +86,18 @@ def compare_command(
         for path in models[1:]:
             scan = open_predictions(path, options)
             given.append(read_rows(scan, classes_of=first.class_names))
-        with reported():
-            given = paired_rows(given, id_column=options.get("id_column"))
-        say_what_was_read(given, to_stderr=as_json)
+        given = paired_rows(given, id_column=options.get("id_column"))
+        say_what_was_read(given)
     else:
-        with reported():
-            calibrators = [_loaded(path) for path in models]
+        calibrators = [_loaded(path) for path in models]
         by = dict.fromkeys(c.column for c in calibrators if isinstance(c, GroupedCalibrator))
         if by:
             options = {"by": ",".join(by), **options}
         rows = read_rows(open_predictions(on, options), calibrators=models)
-        say_what_was_read([rows], to_stderr=as_json)
+        say_what_was_read([rows])
         given = [rows for _ in models]
         names = ["uncalibrated" if name == UNCALIBRATED else name for name in names]
-    with working("evaluating", anyway=anyway, to_stderr=as_json):
+    with working("evaluating", anyway=anyway):
         evaluated = [
             evaluate_predictions(
                 file,
@@ -115,7 +112,7 @@ def compare_command(
     compared = compare_models(evaluated, n_resamples=n_resamples, seed=seed)
     if out is not None:
         text = models_page(compared, command=command_line(), seed=seed)
-        with reported(), atomic_path(out, force=force) as temporary:
+        with atomic_path(out, force=force) as temporary:
             temporary.write_text(text, encoding="utf-8")
     if as_json:
         click.echo(json.dumps(compared.to_dict(), indent=1, ensure_ascii=False))

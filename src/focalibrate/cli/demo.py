@@ -12,7 +12,6 @@ from rich.table import Table
 
 from focalibrate._atomic import claim_folder, finish_folder
 from focalibrate.calibrate import Calibrator, Identity
-from focalibrate.cli._errors import reported
 from focalibrate.cli._options import OutPath, force_option, json_option, seed_option
 from focalibrate.cli._progress import steps
 from focalibrate.cli._summary import command_line, say, show_next, show_result, show_table
@@ -63,15 +62,14 @@ def demo_command(
         focalibrate demo
         focalibrate demo --gamma 5 -o demo5 --json
     """
-    with reported():
-        claim_folder(out, ("val.npz", "test.npz", *FILES), force=force)
+    claim_folder(out, ("val.npz", "test.npz", *FILES), force=force)
     with steps() as bar:
         bar.add_task("training two models", total=None)
         made = simulate(gamma=gamma, n=examples, seed=seed)
-    with reported(), finish_folder(out) as folder:
+    with finish_folder(out) as folder:
         _save(folder / "val.npz", made.validation_logits, made.validation)
         _save(folder / "test.npz", made.test_logits, made.test)
-    with steps() as bar, reported():
+    with steps() as bar:
         bar.add_task("comparing calibration methods", total=None)
         result = calibrate_predictions(
             out / "val.npz",

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from focalibrate._atomic import atomic_path
-from focalibrate.cli._errors import reported
+from focalibrate._atomic import atomic_path, check_target
 from focalibrate.cli._open import name_of, rows_or_sketch, working
 from focalibrate.cli._options import (
     OutPath,
@@ -60,14 +59,13 @@ def evaluate_command(
     options: dict[str, Any],
     calibrator: Path | None,
     n_bins: int,
-    n_resamples: int,
     seed: int,
     as_json: bool,
     out: Path | None,
     force: bool,
-    copies: bool,
     anyway: bool,
     backend: "Backend | None",
+    **settings: Any,
 ) -> None:
     """Test whether the probabilities in PATHs are calibrated, and print their scores.
 
@@ -86,38 +84,32 @@ def evaluate_command(
         focalibrate evaluate predictions/ --workers 2 --by region
         focalibrate evaluate day1.sketch day2.sketch -o days.html
     """
-    with reported():
-        if out is not None and out.exists() and not force:
-            raise FileExistsError(
-                f"{out}: already exists and is not overwritten. Choose another name, or pass "
-                "--force."
-            )
+    if out is not None:
+        check_target(out, force=force)
     given, chosen = rows_or_sketch(
         paths,
         options,
         calibrator=calibrator,
         n_bins=n_bins,
         backend=backend,
-        to_stderr=as_json,
     )
     if isinstance(given, SketchFile) and given.sketch.n_bins != n_bins:
         raise click.UsageError(
             f"--bins must be {given.sketch.n_bins}, as in the sketch, got {n_bins}. Pass --bins "
             f"{given.sketch.n_bins}, or make the sketch again with --bins {n_bins}."
         )
-    with working("evaluating", anyway=anyway, to_stderr=as_json):
+    with working("evaluating", anyway=anyway):
         found = evaluate_predictions(
             given,
             name=name_of(paths),
             calibrator=chosen,
-            copies=copies,
             n_bins=n_bins,
-            n_resamples=n_resamples,
             seed=seed,
+            **settings,
         )
     if out is not None:
         text = evaluation_page(found, command=command_line(), seed=seed)
-        with reported(), atomic_path(out, force=force) as temporary:
+        with atomic_path(out, force=force) as temporary:
             temporary.write_text(text, encoding="utf-8")
     if as_json:
         file = {} if isinstance(given, SketchFile) else {"file": file_record(given)}

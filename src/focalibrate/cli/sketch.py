@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from focalibrate.cli._errors import reported
+from focalibrate._atomic import check_target
 from focalibrate.cli._open import by_column, loaded, open_predictions, sketched
 from focalibrate.cli._options import (
     OutPath,
@@ -68,25 +68,19 @@ def sketch_command(
         focalibrate evaluate day1.sketch day2.sketch
     """
     folder = out.with_name(f"{out.name}.parts")
-    with reported():
-        for name, value in (("--from", start), ("--to", end)):
-            if value is not None:
-                check_time(value, name=name)
-        if out.exists() and not force:
-            raise FileExistsError(
-                f"{out}: already exists and is not overwritten. Choose another name, or pass "
-                "--force."
-            )
-        if not out.absolute().parent.is_dir():
-            raise FileNotFoundError(f"{out}: the folder {out.parent} does not exist.")
+    for name, value in (("--from", start), ("--to", end)):
+        if value is not None:
+            check_time(value, name=name)
+    check_target(out, force=force)
+    if not out.absolute().parent.is_dir():
+        raise FileNotFoundError(f"{out}: the folder {out.parent} does not exist.")
     chosen = loaded(calibrator)
     scan = open_predictions(paths, by_column(options, chosen))
     say_what_was_read([scan])
     advice = f"Finished parts are kept in {folder}: run the same command again."
     found = sketched(scan, chosen, n_bins=n_bins, backend=backend, folder=folder, advice=advice)
     found = replace(found, start=start, end=end)
-    with reported():
-        write_sketch(found, out, force=force)
-        shutil.rmtree(folder, ignore_errors=True)
+    write_sketch(found, out, force=force)
+    shutil.rmtree(folder, ignore_errors=True)
     say(f"{out}: {found.describe()}, {out.stat().st_size / 1000:,.0f} kB")
     say(f"Next: focalibrate evaluate {out}")

@@ -8,7 +8,6 @@ from typing import Any
 import click
 import numpy as np
 
-from focalibrate.cli._errors import reported
 from focalibrate.cli._open import open_predictions, read_rows
 from focalibrate.cli._options import json_option, prediction_options
 from focalibrate.cli._summary import say, say_what_was_read
@@ -127,7 +126,7 @@ def threshold_command(
             "--weight-column cannot be used: a promise is about rows, each once."
         )
     rows = read_rows(open_predictions(paths, options))
-    say_what_was_read([rows], to_stderr=as_json)
+    say_what_was_read([rows])
     if not promises:
         _show_per_class(lrp_measures(rows.layout.matched), as_json=as_json)
         return
@@ -135,10 +134,9 @@ def threshold_command(
         raise click.UsageError("Outcomes must be 0 or 1 to promise a share: leave out the ties.")
     if len(rows.groups) > 1:
         raise click.UsageError(f"--by must name one column, got {', '.join(rows.groups)}.")
-    with reported():
-        confidence, correct = _events(rows)
-        by = next(iter(rows.groups.values()), None)
-        found = choose_threshold(confidence, correct, cluster=rows.cluster, by=by, **settings)
+    confidence, correct = _events(rows)
+    by = next(iter(rows.groups.values()), None)
+    found = choose_threshold(confidence, correct, cluster=rows.cluster, by=by, **settings)
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
     else:

@@ -6,10 +6,11 @@ import signal
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
+from multiprocessing import connection, get_context, parent_process
 from threading import Thread
 from typing import Any
 
@@ -20,6 +21,10 @@ MAX_DEATHS = 3
 LOST = (
     f"its worker process was killed, {MAX_DEATHS} times one after another, perhaps because memory "
     "ran out: if so, use fewer --workers"
+)
+NEVER_BEGUN = (
+    "worker processes end before they begin, perhaps because memory ran out: if so, use fewer "
+    "--workers. A script that starts some must do so under `if __name__ == '__main__':`."
 )
 
 
@@ -40,130 +45,97 @@ class LocalProcesses:
             EngineError: workers end before they begin.
         """
         waiting = deque(enumerate(arguments))
-        lost: Counter[int] = Counter()  # workers, by call; -1: before their first
-        team: list[_Worker] = []
-        with _one_thread_each(), _ended(team):
-            while waiting or any(worker.call is not None for worker in team):
-                for worker in team:
-                    if worker.is_ready and worker.call is None and waiting:
-                        worker.begin(*waiting.popleft())
-                n_starting = sum(not worker.is_ready for worker in team)
-                n_new = min(self.workers - len(team), len(waiting) - n_starting)
-                team.extend(_Worker(function) for _ in range(n_new))
-                for worker in _with_news(team):
-                    place, outcome = worker.call, worker.news()
-                    if outcome is _DIED:
-                        team.remove(worker)
-                        worker.end()
-                        if place is None:
-                            _count_early_death(lost, has_begun=worker.is_ready)
-                            continue
-                        lost[place] += 1
-                        if lost[place] < MAX_DEATHS:
+        lost: Counter[int | None] = Counter()  # workers, by call; None: before their first
+        calls: dict[Future[bytes], tuple[_Worker, int]] = {}
+        with _settings(), _team() as (idle, new):
+            while waiting or calls:
+                while waiting and len(calls) < self.workers:
+                    worker = idle.pop() if idle else new()
+                    place, values = waiting.popleft()
+                    # As bytes: what the function needs is imported after the worker watches this.
+                    content = pickle.dumps((function, values))
+                    try:
+                        calls[worker.pool.submit(_outcome, content)] = worker, place
+                    except BrokenProcessPool:  # it was killed while it had no call
+                        waiting.appendleft((place, values))
+                for call in wait(calls, return_when=FIRST_COMPLETED).done:
+                    worker, place = calls.pop(call)
+                    error = call.exception()
+                    if not isinstance(error, BrokenProcessPool):
+                        idle.append(worker)
+                        outcome = error or _loaded(call.result())
+                    else:
+                        which = place if worker.begun.is_set() else None
+                        lost[which] += 1
+                        if lost[which] < MAX_DEATHS:
                             waiting.appendleft((place, arguments[place]))
                             continue
+                        if which is None:
+                            raise EngineError(NEVER_BEGUN)
                         outcome = EngineError(LOST)
-                    if place is not None:
-                        yield place, outcome
+                    yield place, outcome
 
 
-def _count_early_death(lost: "Counter[int]", *, has_begun: bool) -> None:
-    lost[-1] += not has_begun
-    if lost[-1] >= MAX_DEATHS:
-        raise EngineError(
-            "worker processes end before they begin, perhaps because memory ran out: if so, use "
-            "fewer --workers. A script that starts some must do so under "
-            "`if __name__ == '__main__':`."
-        )
-
-
-_DIED = object()
-
-
+@dataclass(frozen=True)
 class _Worker:
-    """A process, the pipe to it, and which call it makes."""
+    """A pool of one process, and whether that process has begun."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        context = get_context("spawn")
-        self.pipe, there = context.Pipe()
-        # As bytes: what the function needs is imported after the worker watches its parent.
-        self.process = context.Process(target=_work, args=(there, pickle.dumps(function)))
-        self.process.start()
-        there.close()  # so that its end is noticed here
-        self.call: int | None = None
-        self.is_ready = False
-
-    def begin(self, place: int, arguments: tuple[Any, ...]) -> None:
-        """Send a call; one to a worker that is dead is noticed when it is waited for."""
-        self.call = place
-        try:
-            self.pipe.send_bytes(pickle.dumps(arguments))
-        except OSError:
-            return
-
-    def news(self) -> Any:
-        """Return the outcome of the call, `_DIED`, or None when the worker has started."""
-        try:
-            if not self.pipe.poll():  # the process has ended without a message
-                return _DIED
-            content = self.pipe.recv_bytes()
-        except (EOFError, OSError):
-            return _DIED
-        if not self.is_ready:
-            self.is_ready = True
-            return None
-        self.call = None
-        try:
-            return pickle.loads(content)  # noqa: S301  from a process started here
-        except Exception as error:  # what it returned cannot be loaded here
-            return error
-
-    def end(self, *, at_once: bool = True) -> None:
-        """End the process: now, or as it finds its pipe closed."""
-        if at_once:
-            self.process.terminate()
-        self.pipe.close()
-        self.process.join()
-
-
-def _with_news(team: "Sequence[_Worker]") -> "list[_Worker]":
-    ready = wait([x for worker in team for x in (worker.pipe, worker.process.sentinel)])
-    return [w for w in team if w.pipe in ready or w.process.sentinel in ready]
+    pool: ProcessPoolExecutor
+    begun: Any
 
 
 @contextmanager
-def _ended(team: list[_Worker]) -> Iterator[None]:
-    """End the workers that are left; interrupted, stop the calls they make."""
+def _team() -> Iterator[tuple[list[_Worker], Callable[[], _Worker]]]:
+    """Give the workers without a call and what starts another; in the end, end all of them.
+
+    Interrupted, it stops the calls they make: they find the end of a pipe closed.
+    """
+    context = get_context("spawn")
+    team: list[_Worker] = []
+    there, here = context.Pipe(duplex=False)
+
+    def new() -> _Worker:
+        begun = context.Event()
+        pool = ProcessPoolExecutor(1, context, initializer=_begin, initargs=(begun, there))
+        team.append(_Worker(pool, begun))
+        return team[-1]
+
     is_done = False
     try:
-        yield
+        yield [], new
         is_done = True
     finally:
+        if not is_done:
+            here.close()
         for worker in team:
-            worker.end(at_once=not is_done)
+            worker.pool.shutdown(cancel_futures=True)
+        here.close()
+        there.close()
 
 
-def _work(pipe: Connection, content: bytes) -> None:
-    """Make the calls that come through the pipe until it is closed.
+def _begin(begun: Any, pipe: connection.Connection) -> None:
+    """Prepare a worker: it ends with the process that started it, or when that closes the pipe.
 
-    It ends with the process that started it. Ctrl-C, which reaches every process of a terminal, is
-    left to the parent to handle. A worker whose parent is killed during a call would otherwise
-    keep running.
+    Ctrl-C, which reaches every process of a terminal, is left to the parent to handle. A worker
+    whose parent is killed during a call would otherwise keep running.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
-    function = pickle.loads(content)  # noqa: S301  from the process that started this
-    with suppress(EOFError, OSError):  # the pipe is closed, perhaps before a first call
-        pipe.send_bytes(b"ready")
-        while True:
-            content = pipe.recv_bytes()
-            pipe.send_bytes(_outcome(function, content))
+    Thread(target=_end_with_parent, args=(pipe,), daemon=True).start()
+    begun.set()
 
 
-def _outcome(function: Callable[..., Any], content: bytes) -> bytes:
+def _end_with_parent(pipe: connection.Connection) -> None:
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([pipe, parent.sentinel])
+        os._exit(1)
+
+
+def _outcome(content: bytes) -> bytes:
+    """Make a call; return its result, or what it raised, as bytes."""
     try:
-        found = function(*pickle.loads(content))  # noqa: S301  from the process that started this
-        return pickle.dumps(found)
+        function, values = pickle.loads(content)  # noqa: S301  from the process that started this
+        return pickle.dumps(function(*values))
     except Exception as error:
         error.add_note("".join(traceback.format_exception(error)))
         try:
@@ -172,19 +144,26 @@ def _outcome(function: Callable[..., Any], content: bytes) -> bytes:
             return pickle.dumps(EngineError(repr(error)))
 
 
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+def _loaded(content: bytes) -> Any:
+    """Return what a call returned or raised."""
+    try:
+        return pickle.loads(content)  # noqa: S301  from a process started here
+    except Exception as error:  # it cannot be loaded here
+        return error
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Let processes started meanwhile use one thread each: more would slow each other down."""
+def _settings() -> Iterator[None]:
+    """Let processes started meanwhile use one thread each: more would slow each other down.
+
+    Python's own tracker of semaphores, which outlives a killed parent to remove them, is told to
+    do so without a warning.
+    """
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
+    quiet = [os.environ.get("PYTHONWARNINGS", ""), "ignore:resource_tracker"]
+    settings = dict.fromkeys(names, "1") | {"PYTHONWARNINGS": ",".join(filter(None, quiet))}
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
     try:
         yield
     finally:

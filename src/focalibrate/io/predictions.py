@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,7 +123,7 @@ class Predictions:
         is_numbered = self.positive is None or any(c.isdigit() for c in self.positive)
         return self.layout.form == "single" and not is_numbered
 
-    def take(self, rows: NDArray[Any]) -> "Predictions":
+    def take(self, rows: NDArray[Any] | slice) -> Self:
         """Return some rows, without the other columns of the file."""
         return replace(
             self,

@@ -6,8 +6,8 @@ from focalibrate.pipeline.applying import (
     apply_to_parts,
     calibrated_blocks,
 )
-from focalibrate.pipeline.calibrate import FitRows, calibrate_predictions
-from focalibrate.pipeline.doubts import DataWarning, Doubt, WrongDataWarning, doubts_about
+from focalibrate.pipeline.calibrate import calibrate_predictions
+from focalibrate.pipeline.doubts import DataWarning, WrongDataWarning, doubts_about
 from focalibrate.pipeline.evaluation import Evaluation, evaluate_predictions
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.gate import check_predictions
@@ -19,10 +19,10 @@ from focalibrate.pipeline.models import (
     paired_rows,
 )
 from focalibrate.pipeline.pages import evaluation_page, models_page
-from focalibrate.pipeline.record import comparison_record, file_record, score_record
+from focalibrate.pipeline.record import file_record
 from focalibrate.pipeline.result import FILES, CalibrationResult
-from focalibrate.pipeline.sample import fit_rows_of
-from focalibrate.pipeline.sketching import batch_sketch, sketch_predictions
+from focalibrate.pipeline.sample import FitRows, rows_to_fit
+from focalibrate.pipeline.sketching import sketch_predictions
 
 __all__ = [
     "BAD_INPUT",
@@ -30,7 +30,6 @@ __all__ = [
     "CalibrationResult",
     "DataWarning",
     "Difference",
-    "Doubt",
     "Evaluation",
     "Examples",
     "FitRows",
@@ -42,19 +41,16 @@ __all__ = [
     "SpecialRows",
     "WrongDataWarning",
     "apply_to_parts",
-    "batch_sketch",
     "calibrate_predictions",
     "calibrated_blocks",
     "check_predictions",
     "compare_models",
-    "comparison_record",
     "doubts_about",
     "evaluate_predictions",
     "evaluation_page",
     "file_record",
-    "fit_rows_of",
     "models_page",
     "paired_rows",
-    "score_record",
+    "rows_to_fit",
     "sketch_predictions",
 ]

@@ -27,13 +27,13 @@ from focalibrate.io import (
     scan_predictions,
     write_part,
 )
+from focalibrate.io.data_set import Piece
 from focalibrate.pipeline.work import (
-    PartTask,
+    Chunk,
     Progress,
     absolute,
     options_of,
     outcomes_of,
-    part_tasks,
     used_versions,
 )
 from focalibrate.theory import shift_prior
@@ -111,19 +111,6 @@ def calibrated_blocks(
         yield probs
 
 
-@dataclass(frozen=True, kw_only=True)
-class ApplyTask:
-    """What is needed to write one part."""
-
-    at: PartTask
-    folder: str
-    name: str
-    """of the file in the folder"""
-    before: PartDone | None
-    calibrator: Calibrator
-    shift: PriorShift | None
-
-
 def apply_to_parts(
     source: str | Path | Sequence[str | Path] | Scan,
     out: str | Path,
@@ -164,47 +151,49 @@ def apply_to_parts(
     frequencies = None
     if shift is not None:
         frequencies = (tuple(shift.old.tolist()), tuple(shift.new.tolist()))
-    parts = part_tasks(opened, whole_parts=True)
     version = used_versions()["focalibrate"]  # that of all workers, others are refused
     key = json.dumps([fitted, frequencies, options_of(opened), version])
-    made_by = f"focalibrate {version}"
     folder = absolute(out)  # workers elsewhere may run in another folder
+    made_by = f"focalibrate {version}"
     output = PartsOutput(opened, folder, key=key, force=force, made_by=made_by)
-    tasks = [
-        ApplyTask(
-            at=at,
-            folder=folder,
-            name=output.names[i],
-            before=output.before(i),
-            calibrator=calibrator,
-            shift=shift,
+    calls = [
+        (
+            Chunk.of(opened, [Piece(i, None, part.name, part.n_rows)]),
+            (folder, output.names[i]),
+            output.before(i),
+            calibrator,
+            shift,
         )
-        for i, at in enumerate(parts)
+        for i, part in enumerate(opened.parts)
     ]
-    found = outcomes_of(backend, apply_part, tasks, [task.at.name for task in tasks])
+    found = outcomes_of(backend, apply_part, calls)
     special, outcomes = SpecialRows(), []
     say = progress or (lambda done, total: None)
-    say(0, len(tasks))
+    say(0, len(calls))
     try:
         for index, (done, rows) in found:
             output.add(index, done)
             outcomes.append(done)
             special.add(rows)
-            say(len(outcomes), len(tasks))
+            say(len(outcomes), len(calls))
     finally:
         output.save()
     return parts_written(outcomes), special
 
 
-def apply_part(task: ApplyTask) -> tuple[PartDone, SpecialRows]:
-    """Write one part, unless it is there and made from the same input."""
+def apply_part(
+    chunk: Chunk,
+    out: tuple[str, str],
+    before: PartDone | None,
+    calibrator: Calibrator,
+    shift: PriorShift | None,
+) -> tuple[PartDone, SpecialRows]:
+    """Write one part into a file of a folder, unless it is there, made from the same input."""
     special = SpecialRows()
 
     def calibrated(batch: Predictions) -> tuple[Predictions, NDArray[Any]]:
-        aligned = align(batch, task.calibrator.class_names)
-        blocks_made = calibrated_blocks(task.calibrator, aligned, task.shift, special)
-        return aligned, np.concatenate(list(blocks_made)).astype(aligned.scores.dtype, copy=False)
+        aligned = align(batch, calibrator.class_names)
+        made = np.concatenate(list(calibrated_blocks(calibrator, aligned, shift, special)))
+        return aligned, made.astype(aligned.scores.dtype, copy=False)
 
-    scan, part = task.at.scan(), task.at.part
-    done = write_part(scan, part, task.folder, task.name, calibrated, before=task.before)
-    return done, special
+    return write_part(chunk.scan(), chunk.pieces[0].part, *out, calibrated, before=before), special

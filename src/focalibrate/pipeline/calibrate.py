@@ -13,7 +13,6 @@ from threading import Thread
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from focalibrate import __version__
 from focalibrate._array import Array
@@ -30,23 +29,21 @@ from focalibrate.comparison import (
 )
 from focalibrate.comparison import choose as choose_method
 from focalibrate.engines import Backend
-from focalibrate.io import Predictions, Scan, scan_predictions
-from focalibrate.metrics import Assessment, assess
+from focalibrate.io import Predictions, Scan, align, scan_predictions
+from focalibrate.metrics import Assessment
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.slices import WorstSlice
-from focalibrate.pipeline.doubts import doubts_about, warn_of
-from focalibrate.pipeline.evaluation import groups_of, worst_slice_of
+from focalibrate.pipeline.doubts import WrongDataWarning, doubts_about, warn_of
 from focalibrate.pipeline.examples import (
     Examples,
     PredictionSource,
+    Zeros,
     given_examples,
     read_source,
-    zeros_smoothed,
 )
-from focalibrate.pipeline.judging import judge_scan
 from focalibrate.pipeline.record import file_record
 from focalibrate.pipeline.result import CalibrationResult, Sizes
-from focalibrate.pipeline.sample import choose_rows, fit_rows_of
+from focalibrate.pipeline.sample import FitRows, choose_rows, judge_scan, rows_to_fit
 from focalibrate.report import Provenance, SourceFile
 
 COMMAND = "focalibrate.calibrate_predictions(…)"
@@ -54,8 +51,6 @@ COMMAND = "focalibrate.calibrate_predictions(…)"
 NO_GROUPS = (
     "groups get a verdict, but no calibrator of their own: for that all rows must fit into memory"
 )
-FitRows = int | Literal["all"]
-"""Most rows to fit on."""
 Read = Sequence[Predictions | Scan]
 """What was read: rows in memory, or data sets that are read in batches."""
 
@@ -210,12 +205,26 @@ def calibrate_predictions(
         found = _sampled(scans, fit_rows, backend, chosen, settings)
         read = [*scans]
     else:
-        source, test = (*rows, None)[:2] if rows else (source, test)
+        if rows:
+            source, test = (*rows, None)[:2]
+        elif source is not None and not is_array:
+            source = read_source(source)
         fitted = given_examples(source, labels, class_names=class_names, copies=copies, **arrays)
-        name = "probs" if logits is None else "logits"
-        judged = _test(test, test_weight, test_groups, fitted.class_names, name=name)
-        judged = None if judged is None else replace(judged, copies=copies)
-        read = [one.predictions for one in (fitted, judged) if one is not None]
+        judged, order = None, fitted.class_names
+        if isinstance(test, tuple):
+            scores, test_labels = test
+            given = {
+                "probs" if logits is None else "logits": scores,
+                "sample_weight": test_weight,
+                "groups": test_groups,
+            }
+            judged = given_examples(
+                None, test_labels, class_names=order, order=order, copies=copies, **given
+            )
+        elif test is not None:
+            test = align(read_source(test), order)
+            judged = Examples.of_predictions(test, copies=copies)
+        read = [one if isinstance(one, Predictions) else None for one in (source, test)]
         say([one for one in read if one is not None])
         found = _held_out(
             fitted, judged, chosen, settings | {"n_folds": n_folds}, per_group=per_group
@@ -236,7 +245,7 @@ def calibrate_predictions(
             found["assessment"],
             found.get("by_group"),
             found["assessment_after"],
-            doubts=[doubt.message for doubt in doubts if doubt.stops],
+            doubts=[str(doubt) for doubt in doubts if isinstance(doubt, WrongDataWarning)],
         ),
         calibrator=to_deploy(deployed, names, found["fitted"]),
         provenance=Provenance(
@@ -266,10 +275,7 @@ def _all_rows(scans: Sequence[Scan], fit_rows: FitRows | None) -> list[Predictio
     """Return all rows where they are no more than are fitted on; None where they are more."""
     found = []
     for scan in scans:
-        limit = None if fit_rows == "all" else fit_rows_of(scan.n_classes, fit_rows)
-        if scan.first.layout.form == "options":  # read whole, and ranked row by row
-            limit = None
-        rows = scan.read_up_to(limit)
+        rows = rows_to_fit(scan, fit_rows)
         if rows is None:
             return None
         found.append(rows)
@@ -334,12 +340,13 @@ def _held_out(
     """Fit on all rows, and evaluate by cross-validation or on a test set in memory."""
     doubts = doubts_about(fitted, judged, to_fit=True)
     warn_of(doubts, stacklevel=4)
-    fitted, judged, notes = zeros_smoothed(fitted, judged)
+    zeros = Zeros.of(fitted) if judged is None else Zeros.of(fitted) + Zeros.of(judged)
+    mix, notes = zeros.rule(fitted.n_classes)
+    fitted = replace(fitted, zero_mix=mix)
+    judged = None if judged is None else replace(judged, zero_mix=mix)
     comparison = compare_methods(
         fitted.rows,
         test_logits=None if judged is None else judged.rows,
-        sample_weight=fitted.weights,
-        test_weight=None if judged is None else judged.weights,
         cluster=fitted.cluster,
         test_cluster=None if judged is None else judged.cluster,
         **settings,
@@ -350,7 +357,7 @@ def _held_out(
     by_group = _by_group(comparison, choice, fitted, judged) if per_group else None
     after_by_group = None
     if by_group is not None and by_group.calibrator and by_group.log_probs is not None:
-        after_by_group = _assessed(np.exp(by_group.log_probs), evaluated, seed)
+        after_by_group = evaluated.assessed(np.exp(by_group.log_probs), seed=seed)
     return {
         "comparison": comparison,
         "choice": choice,
@@ -375,9 +382,8 @@ def to_deploy(
         own = (None if c is None else to_deploy(c, class_names, fitted) for c in found.own)
         shared = to_deploy(found.shared, class_names, fitted)
         found = replace(found, shared=shared, own=tuple(own))
-    read = fitted.predictions
-    if class_names is None and read is not None and read.names_positive:
-        class_names = (f"not {read.positive}", str(read.positive))
+    if class_names is None and fitted.names_positive:
+        class_names = (f"not {fitted.positive}", str(fitted.positive))
     return replace(
         found,
         class_names=class_names,
@@ -394,26 +400,13 @@ def _assessments(
     raw = evaluated.scores  # the model's own, zeros included
     if evaluated.kind == "logits":
         raw = comparison.held_out_probs("identity", evaluated.logits)
-    groups = groups_of(evaluated, raw, seed=seed)
-    worst = worst_slice_of(evaluated, raw, seed=seed)
-    before = _assessed(raw, evaluated, seed)
+    groups, worst = evaluated.by_group(raw, seed=seed)
+    before = evaluated.assessed(raw, seed=seed)
     del raw  # as large as the file
     if choice.row.method == "identity":
         return before, before, groups, worst
     probs = comparison.held_out_probs(choice.row.method, evaluated.logits)
-    return before, _assessed(probs, evaluated, seed), groups, worst
-
-
-def _assessed(probs: NDArray[Any], evaluated: Examples, seed: int) -> Assessment:
-    return assess(
-        probs,
-        evaluated.labels,
-        class_names=evaluated.names_in_sentences,
-        sample_weight=evaluated.weights,
-        copies=evaluated.copies,
-        cluster=evaluated.cluster,
-        seed=seed,
-    )
+    return before, evaluated.assessed(probs, seed=seed), groups, worst
 
 
 def _requested(choose: str | None, methods: Sequence[str] | None) -> str | None:
@@ -422,29 +415,6 @@ def _requested(choose: str | None, methods: Sequence[str] | None) -> str | None:
         return choose
     others = [] if methods is None else [m for m in dict.fromkeys(methods) if m != "identity"]
     return others[0] if len(others) == 1 and others != ["auto"] else None
-
-
-def _test(
-    test: PredictionSource | Scan | tuple[Array, Array] | None,
-    weights: Array | None,
-    groups: Mapping[str, Array] | None,
-    class_names: tuple[str, ...] | None,
-    *,
-    name: str,
-) -> Examples | None:
-    if test is None:
-        return None
-    if not isinstance(test, tuple):
-        return read_source(test, class_names)
-    scores, labels = test
-    return Examples.of_arrays(
-        **{name: scores},
-        labels=labels,
-        sample_weight=weights,
-        class_names=class_names,
-        order=class_names,
-        groups=groups,
-    )
 
 
 def _by_group(
@@ -460,16 +430,8 @@ def _by_group(
                 f"The test examples must have the columns of the groups too; missing {missing}. "
                 "Pass `test_groups`, or `per_group=False`."
             )
-    return choose_by_group(
-        comparison,
-        choice,
-        _grouped_rows(fitted),
-        None if judged is None else _grouped_rows(judged),
-    )
-
-
-def _grouped_rows(examples: Examples) -> GroupedRows:
-    return GroupedRows(examples.rows, examples.groups)
+    test = None if judged is None else GroupedRows(judged.rows, judged.groups)
+    return choose_by_group(comparison, choice, GroupedRows(fitted.rows, fitted.groups), test)
 
 
 def _files(records: Sequence[dict[str, Any] | None]) -> tuple[SourceFile, ...]:

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,27 +28,21 @@ ROWS = (
 OPTIMISTIC = "Every method would look better than it is. Evaluate on other rows."
 
 
-@dataclass(frozen=True)
-class Doubt:
-    """Something about the data that is probably a mistake."""
-
-    message: str
-    """what was found, and what to do"""
-    stops: bool
-    """whether results would be meaningless: a command stops, see its option ``--anyway``"""
-
-
 class DataWarning(UserWarning):
     """Predictions or labels look wrong."""
 
 
 class WrongDataWarning(DataWarning):
-    """They look so wrong that results are meaningless: a command stops."""
+    """They look so wrong that results are meaningless: a command stops, see ``--anyway``."""
+
+
+def _kind(*, stops: bool) -> type[DataWarning]:
+    return WrongDataWarning if stops else DataWarning
 
 
 def doubts_about(
     fitted: Examples, test: Examples | None = None, *, to_fit: bool = False
-) -> tuple[Doubt, ...]:
+) -> tuple[DataWarning, ...]:
     """Return what looks wrong with predictions and their labels.
 
     Args:
@@ -60,17 +53,16 @@ def doubts_about(
     found = [*_of_one(fitted, to_fit=to_fit)]
     if test is not None:
         found += [*_of_one(test), *_shared_rows(fitted, test)]
-    return tuple(dict.fromkeys(found))
+    return tuple({str(doubt): doubt for doubt in found}.values())
 
 
-def warn_of(doubts: Sequence[Doubt], *, stacklevel: int = 3) -> None:
+def warn_of(doubts: Sequence[DataWarning], *, stacklevel: int = 3) -> None:
     """Warn of doubts, in the name of whoever called a public function."""
     for doubt in doubts:
-        category = WrongDataWarning if doubt.stops else DataWarning
-        warnings.warn(doubt.message, category, stacklevel=stacklevel)
+        warnings.warn(doubt, stacklevel=stacklevel)
 
 
-def _of_one(examples: Examples, *, to_fit: bool = False) -> list[Doubt]:
+def _of_one(examples: Examples, *, to_fit: bool = False) -> list[DataWarning]:
     step = max(1, examples.scores.size // LOOKED_AT)
     scores, labels = np.asarray(examples.scores[::step], np.float64), examples.labels[::step]
     found = [*_labels_missing(examples, to_fit=to_fit), *_probabilities(examples, scores)]
@@ -81,7 +73,7 @@ def _of_one(examples: Examples, *, to_fit: bool = False) -> list[Doubt]:
 
 
 def _place(examples: Examples) -> str:
-    return "" if examples.predictions is None else f"{examples.predictions.source.name}: "
+    return f"{examples.source.name}: " if examples.source.name else ""
 
 
 def _names(examples: Examples, classes: Sequence[int]) -> str:
@@ -90,7 +82,7 @@ def _names(examples: Examples, classes: Sequence[int]) -> str:
     return ", ".join(names[i] for i in classes[:SHOWN]) + more
 
 
-def _labels_missing(examples: Examples, *, to_fit: bool) -> list[Doubt]:
+def _labels_missing(examples: Examples, *, to_fit: bool) -> list[DataWarning]:
     """Return doubts about labels of one class only, and about classes that never occur."""
     counts = np.bincount(examples.labels, minlength=examples.n_classes)
     never = np.flatnonzero(counts == 0).tolist()
@@ -108,18 +100,17 @@ def _labels_missing(examples: Examples, *, to_fit: bool) -> list[Doubt]:
             f"{_names(examples, never)} {verb} scores, but no row has {which}. "
             "Check that labels and scores name the same classes"
         )
-    return [Doubt(f"{_place(examples)}{text}.", stops=stops)]
+    return [_kind(stops=stops)(f"{_place(examples)}{text}.")]
 
 
-def _probabilities(examples: Examples, scores: Floats) -> list[Doubt]:
+def _probabilities(examples: Examples, scores: Floats) -> list[DataWarning]:
     """Return a doubt about arrays of logits that are probabilities; a file's reader says it."""
-    if examples.kind == "probs" or examples.predictions or not looks_like_probabilities(scores):
+    if examples.kind == "probs" or examples.source.name or not looks_like_probabilities(scores):
         return []
     return [
-        Doubt(
+        DataWarning(
             f"{_place(examples)}the `logits` look like probabilities: all lie in [0, 1] and every "
-            "row sums to 1. Pass them as `probs` (command line: --input probs).",
-            stops=False,
+            "row sums to 1. Pass them as `probs` (command line: --input probs)."
         )
     ]
 
@@ -137,7 +128,7 @@ def looks_like_probabilities(scores: Floats) -> bool:
     return is_within and bool(np.all(np.abs(scores.sum(axis=-1) - 1.0) < 1e-3))
 
 
-def _chance(examples: Examples, probs: Floats, labels: NDArray[np.int64]) -> list[Doubt]:
+def _chance(examples: Examples, probs: Floats, labels: NDArray[np.int64]) -> list[DataWarning]:
     r"""Return a doubt where scores say nothing about labels, though they claim to.
 
     With label frequencies :math:`f`, the gain :math:`p_y - \sum_k f_k p_k` has mean 0 where
@@ -166,7 +157,7 @@ def _chance(examples: Examples, probs: Floats, labels: NDArray[np.int64]) -> lis
         f"the rows are right, {chance:.1%} are expected by chance, and the probabilities claim "
         f"{probs.max(axis=1).mean():.1%}."
     )
-    return [Doubt(f"{text} {_likely_cause(examples, top, labels, right)}", stops=True)]
+    return [WrongDataWarning(f"{text} {_likely_cause(examples, top, labels, right)}")]
 
 
 def _likely_cause(
@@ -196,16 +187,15 @@ def _likely_cause(
     return ROWS
 
 
-def _shared_rows(fitted: Examples, test: Examples) -> list[Doubt]:
+def _shared_rows(fitted: Examples, test: Examples) -> list[DataWarning]:
     """Return a doubt about test rows that are fitted on too, by a hash of scores and label.
 
     Scores of few distinct values agree by chance: what counts is how much more often rows of the
     test set are found among those fitted on than these repeat each other.
     """
-    first, second = (one.predictions.checksum if one.predictions else "" for one in (fitted, test))
-    if first and first == second:
+    if fitted.checksum and fitted.checksum == test.checksum:
         text = "the test file is identical to the file that methods are fitted on"
-        return [Doubt(f"{_place(test)}{text}. {OPTIMISTIC}", stops=True)]
+        return [WrongDataWarning(f"{_place(test)}{text}. {OPTIMISTIC}")]
     mine, others = (row_hashes(one.scores, one.labels) for one in (fitted, test))
     shared = float(np.isin(others, mine).mean())
     repeated = 1.0 - len(np.unique(mine)) / len(mine)
@@ -214,4 +204,4 @@ def _shared_rows(fitted: Examples, test: Examples) -> list[Doubt]:
     text = (
         f"{shared:.0%} of the test rows are also fitted on (same scores, same label). {OPTIMISTIC}"
     )
-    return [Doubt(f"{_place(test)}{text}", stops=shared > 0.5)]
+    return [_kind(stops=shared > 0.5)(f"{_place(test)}{text}")]

@@ -15,14 +15,7 @@ from focalibrate.calibrate.rows import BLOCK_ENTRIES, available_cores
 from focalibrate.comparison import MEANS, PairedMeans, Score, Scores, score_rows
 from focalibrate.comparison.paired import cluster_numbers
 from focalibrate.io import Predictions, SketchFile
-from focalibrate.metrics import (
-    Assessment,
-    Cells,
-    assess,
-    assess_groups,
-    selective_accuracy,
-    worst_slice,
-)
+from focalibrate.metrics import Assessment, Cells, selective_accuracy
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.registry import MetricName
 from focalibrate.metrics.scores import ConfidentFraction
@@ -32,9 +25,6 @@ from focalibrate.pipeline.doubts import doubts_about, warn_of
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.record import score_record, worst_record
 from focalibrate.pipeline.worlds import Besides, besides_of
-
-LEAST_SLICE = 100
-"""Fewer rows than this are not searched for a slice."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -181,7 +171,7 @@ def _selective_record(found: Selective | None) -> dict[str, Any] | None:
 
 
 def evaluate_predictions(
-    source: Predictions | Examples | SketchFile,
+    source: Predictions | SketchFile,
     *,
     name: str = "",
     calibrator: Calibrator | None = None,
@@ -216,8 +206,8 @@ def evaluate_predictions(
     if isinstance(source, SketchFile):
         return _of_sketch(source, name, seed)
     examples = source
-    if isinstance(examples, Predictions):
-        examples = replace(Examples.of_predictions(examples), copies=copies)
+    if not isinstance(examples, Examples):
+        examples = Examples.of_predictions(examples, copies=copies)
     warn_of(doubts_about(examples))
     scores, labels, weights = examples.scores, examples.labels, examples.weights
     step = max(1, BLOCK_ENTRIES // scores.shape[1])
@@ -233,16 +223,7 @@ def evaluate_predictions(
         n_threads=n_threads,
     )
     with ThreadPoolExecutor(1) as thread:  # in parallel: each takes half of the remaining time
-        assessed = thread.submit(
-            assess,
-            probs,
-            labels,
-            class_names=examples.names_in_sentences,
-            sample_weight=weights,
-            copies=examples.copies,
-            cluster=examples.cluster,
-            seed=seed,
-        )
+        assessed = thread.submit(examples.assessed, probs, seed=seed)
         codes = None if examples.cluster is None else cluster_numbers(examples.cluster)
         paired = PairedMeans.of(
             rows.means(), weights=weights, cluster=codes, n_resamples=n_resamples, seed=seed
@@ -252,13 +233,14 @@ def evaluate_predictions(
     found |= {m: paired.interval(i).clipped(m) for i, m in enumerate(MEANS)}
     is_applied = calibrator is not None and calibrator.kind != "identity"
     applied = calibrator.describe() if calibrator is not None and is_applied else ""
+    groups, worst = examples.by_group(probs, seed=seed)
     evaluated = EvaluatedRows(
         units=rows,
         weights=weights,
         cluster=codes,
         columns=examples.groups,
         is_answer=examples.are_answers,
-        worst=worst_slice_of(examples, probs, seed=seed),
+        worst=worst,
     )
     return Evaluation(
         name=name,
@@ -271,7 +253,7 @@ def evaluate_predictions(
         n_zeros=rows.n_zeros,
         confident=evaluated.confident,
         table=rows.table,
-        groups=groups_of(examples, probs, seed=seed),
+        groups=groups,
         rows=evaluated,
     )
 
@@ -299,35 +281,4 @@ def _of_sketch(file: SketchFile, name: str, seed: int) -> Evaluation:
         groups=found.groups,
         sketch=file,
         error_bound=dict(found.error_bound),
-    )
-
-
-def groups_of(
-    examples: Examples, probs: NDArray[Any], *, seed: int
-) -> tuple[GroupAssessment, ...]:
-    """Return a verdict per group of the examples, corrected for the number of groups."""
-    if not examples.groups:
-        return ()
-    return assess_groups(
-        probs,
-        examples.labels,
-        dict(examples.groups),
-        sample_weight=examples.weights,
-        copies=examples.copies,
-        cluster=examples.cluster,
-        seed=seed,
-    )
-
-
-def worst_slice_of(examples: Examples, probs: NDArray[Any], *, seed: int) -> WorstSlice | None:
-    """Return the slice that is most clearly off; None with fewer than two columns or few rows."""
-    if len(examples.groups) < 2 or examples.n_rows < LEAST_SLICE:
-        return None
-    return worst_slice(
-        probs,
-        examples.labels,
-        dict(examples.groups),
-        sample_weight=examples.weights,
-        copies=examples.copies,
-        seed=seed,
     )

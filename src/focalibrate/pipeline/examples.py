@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -30,67 +30,88 @@ from focalibrate.calibrate.rows import (
     rank_of,
     read_scores,
     read_weights,
-    sample_size,
     score_matrix,
     zero_mix_below,
 )
 from focalibrate.io import Predictions, Scan, ScoreKind, align, read_predictions
+from focalibrate.metrics import Assessment, assess, assess_groups, worst_slice
+from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.rows import read_outcomes
+from focalibrate.metrics.slices import WorstSlice
 
+LEAST_SLICE = 100
+"""Fewer rows than this are not searched for a slice."""
 EVENT_NAMES = ("wrong", "correct")
 """The classes of a confidence and whether it was right."""
 
 
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """Scores and labels of the same rows."""
+@dataclass(frozen=True)
+class Zeros:
+    """How many rows have a probability of exactly 0, and the smallest probability above 0."""
 
-    scores: NDArray[Any]
-    """``[N, K]``"""
-    kind: ScoreKind
-    """what the scores are, ``"logits"`` or ``"probs"``"""
-    labels: NDArray[np.int64]
-    """class positions ``[N]``"""
-    weights: NDArray[np.float64] | None = None
-    """``[N]``, all positive; None where every row counts 1"""
-    copies: bool = False
-    """whether weights are numbers of identical rows, not the importance of each"""
-    cluster: NDArray[Any] | None = None
-    """``[N]``, equal where rows belong together and are not independent"""
-    groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    """columns to group by"""
-    class_names: tuple[str, ...] | None = None
-    predictions: Predictions | None = None
-    """what was read, where they come from a file"""
-    order: NDArray[np.intp] | None = None
-    """of options: which of each row these are, from the lowest score to the highest"""
-    zero_mix: float = 0.0
-    """weight of the uniform distribution that is mixed into probabilities before the logarithm"""
+    n_rows: int = 0
+    least: float = 1.0
 
     @classmethod
-    def of_predictions(cls, found: Predictions) -> "Examples":
+    def of(cls, examples: "Examples") -> "Zeros":
+        """Return those of some rows."""
+        p = examples.scores
+        if examples.kind == "logits":
+            return cls()
+        n_rows = int((p == 0).any(axis=1).sum())
+        return cls(n_rows, float(np.min(p, where=p > 0, initial=1.0)))
+
+    def __add__(self, other: "Zeros") -> "Zeros":
+        return Zeros(self.n_rows + other.n_rows, min(self.least, other.least))
+
+    def rule(self, n_classes: int) -> tuple[float, tuple[str, ...]]:
+        """Return how much of the uniform distribution is mixed in, and a note that says so.
+
+        To a calibrator, a probability of 0 is half the smallest positive one: see
+        `zero_mix_below`. The uncalibrated model is evaluated as it is.
+        """
+        if not self.n_rows:
+            return 0.0, ()
+        return zero_mix_below(self.least, n_classes), (
+            f"{self.n_rows:,} row{'' if self.n_rows == 1 else 's'} with a probability of exactly "
+            "0: to the calibrators, a zero is half the smallest positive probability, "
+            f"{self.least:.2g}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Examples(Predictions):
+    """Predictions with labels, of a file or of arrays, all with a weight above 0.
+
+    Attributes:
+        labels: class positions ``[N]``.
+        copies: whether weights are numbers of identical rows, not the importance of each.
+        order: of options: which of each row these are, from the lowest score to the highest.
+        zero_mix: weight of the uniform distribution that is mixed into probabilities before the
+            logarithm.
+    """
+
+    labels: NDArray[np.int64]
+    copies: bool = False
+    order: NDArray[np.intp] | None = None
+    zero_mix: float = 0.0
+
+    @classmethod
+    def of_predictions(cls, found: Predictions, *, copies: bool = False) -> "Examples":
         """Return the examples of a file that was read."""
         if found.labels is None:
             raise ValueError(
                 f"{found.source}: no labels found. Put them into the file, or pass a file of "
                 "labels (command line: --labels FILE)."
             )
-        scores, labels, order = found.scores, found.labels, None
+        own = {field.name: getattr(found, field.name) for field in fields(Predictions)}
+        own["groups"] = {name: np.asarray(column) for name, column in found.groups.items()}
         if found.layout.form == "options":  # their order means nothing
-            order = by_rank(scores)
-            scores = np.take_along_axis(scores, order, axis=1)
-            labels = rank_of(labels, order).astype(np.int64)
-        return cls(
-            scores=scores,
-            kind=found.kind,
-            labels=labels,
-            weights=found.weights,
-            cluster=found.cluster,
-            groups={name: np.asarray(column) for name, column in found.groups.items()},
-            class_names=found.class_names,
-            predictions=found,
-            order=order,
-        )._without_zero_weights()
+            order = by_rank(found.scores)
+            own["order"] = order
+            own["scores"] = np.take_along_axis(found.scores, order, axis=1)
+            own["labels"] = rank_of(found.labels, order).astype(np.int64)
+        return cls(**own, copies=copies)._without_zero_weights()
 
     @classmethod
     def of_arrays(
@@ -106,6 +127,7 @@ class Examples:
         class_names: Sequence[str] | None = None,
         order: Sequence[str] | None = None,
         groups: Mapping[str, Array] | None = None,
+        copies: bool = False,
     ) -> "Examples":
         """Return the examples of arrays, of which exactly one of `logits` and `probs` is given.
 
@@ -139,41 +161,67 @@ class Examples:
         check_labels(targets, shape=(len(scores),), n_classes=scores.shape[1])
         if kind == "probs":
             check_probs(scores)
+        columns = groups or {}
+
+        def column(given: Array, what: str) -> NDArray[Any]:
+            values = np.asarray(to_numpy(as_array(given, name=what)))
+            if values.shape != (len(scores),):
+                raise ValueError(
+                    f"{what} must have one value per row, [{len(scores)}], got shape "
+                    f"{values.shape}."
+                )
+            return values
+
         return cls(
+            source=Path(),
+            checksum="",
+            copies=copies,
             scores=scores,
             kind=kind,
             labels=targets.astype(np.int64, copy=False),
             weights=read_weights(sample_weight, n_rows=len(scores)),
-            cluster=_column(cluster, len(scores), "`cluster`"),
-            groups=_columns(groups, len(scores)),
+            cluster=None if cluster is None else column(cluster, "`cluster`"),
+            groups={str(n): column(c, f"`groups`: column {n!r}") for n, c in columns.items()},
             class_names=None if names is None else tuple(str(n) for n in names),
         )._without_zero_weights()
 
     def take(self, rows: NDArray[Any] | slice) -> "Examples":
-        """Return some rows."""
-        return replace(
-            self,
-            scores=self.scores[rows],
-            labels=self.labels[rows],
-            weights=None if self.weights is None else self.weights[rows],
-            cluster=None if self.cluster is None else self.cluster[rows],
-            order=None if self.order is None else self.order[rows],
-            groups={name: column[rows] for name, column in self.groups.items()},
-        )
+        """Return some rows, without the other columns of the file."""
+        found = super().take(rows)
+        return found if self.order is None else replace(found, order=self.order[rows])
 
     @classmethod
-    def joined(cls, given: Sequence["Examples"]) -> "Examples":
-        """Return the rows of several, one after another."""
+    def joined(cls, given: Sequence["Examples"], order: NDArray[np.intp]) -> "Examples":
+        """Return rows of several, which follow one another; `order` says which, and in what order.
+
+        Groups are put together as objects: their type may differ.
+        """
         first = given[0]
-        if len(given) == 1:
-            return first
-        weights = [one.weights for one in given if one.weights is not None]
+        ends = np.cumsum([one.n_rows for one in given])
+        place = np.full(ends[-1], -1)
+        place[order] = np.arange(len(order))
+
+        def joined(columns: Sequence[NDArray[Any]], dtype: Any = None) -> NDArray[Any]:
+            out = np.empty((len(order), *columns[0].shape[1:]), dtype or columns[0].dtype)
+            for to, column in zip(np.split(place, ends[:-1]), columns, strict=True):
+                out[to[to >= 0]] = column[to >= 0]  # without a second copy of all rows
+            return out
+
+        def plain(column: NDArray[Any]) -> NDArray[Any]:
+            found = np.array(column.tolist())
+            return found if found.dtype.kind in "biuf" else column
+
+        weights = [np.ones(e.n_rows) if e.weights is None else e.weights for e in given]
+
         return replace(
             first,
-            scores=np.concatenate([one.scores for one in given]),
-            labels=np.concatenate([one.labels for one in given]),
-            weights=np.concatenate(weights) if weights else None,
-            groups={n: np.concatenate([one.groups[n] for one in given]) for n in first.groups},
+            scores=joined([one.scores for one in given]),
+            labels=joined([one.labels for one in given]),
+            weights=None if all(one.weights is None for one in given) else joined(weights),
+            groups={
+                name: plain(joined([np.asarray(one.groups[name]) for one in given], object))
+                for name in first.groups
+            },
         )
 
     def _without_zero_weights(self) -> "Examples":
@@ -194,59 +242,57 @@ class Examples:
         Example:
             Scores in ``p_fraud`` with labels 0 and 1 in ``fraud`` are probabilities of fraud.
         """
-        read = self.predictions
         if self.are_answers:
             return ("being wrong", "being right")
         if self.options:
             ranks = range(self.n_classes, 1, -1)
             return (*(f"the option ranked {k}" for k in ranks), "the top option")
-        if self.class_names is not None or read is None or self.n_classes != 2:
+        name = self.positive or self.labels_name
+        if self.class_names is not None or self.n_classes != 2 or not name:
             return self.class_names
-        name = read.positive or read.labels_name
-        is_named = name is not None and any(
-            name.lower() in column.lower() for column in read.scores_names
-        )
-        return (f"not {name}", name) if name and (read.positive or is_named) else None
+        is_named = any(name.lower() in column.lower() for column in self.scores_names)
+        return (f"not {name}", name) if self.positive or is_named else None
 
     @property
     def options(self) -> bool:
         """Whether the scores are those of each row's own options, which are no classes."""
-        return self.predictions is not None and self.predictions.layout.form == "options"
+        return self.layout.form == "options"
 
     @property
     def are_answers(self) -> bool:
         """Whether the rows are a confidence and whether it was right."""
-        read = self.predictions
-        return self.class_names == EVENT_NAMES or (read is not None and read.layout.is_right)
+        return self.class_names == EVENT_NAMES or self.layout.is_right
 
-    @property
-    def n_rows(self) -> int:
-        """Number of examples, without those of weight 0."""
-        return len(self.labels)
+    def assessed(self, probs: NDArray[Any], *, seed: int) -> Assessment:
+        """Return whether these probabilities of the examples ``[N, K]`` are calibrated."""
+        return assess(
+            probs,
+            self.labels,
+            class_names=self.names_in_sentences,
+            sample_weight=self.weights,
+            copies=self.copies,
+            cluster=self.cluster,
+            seed=seed,
+        )
 
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return int(self.scores.shape[1])
+    def by_group(
+        self, probs: NDArray[Any], *, seed: int
+    ) -> tuple[tuple[GroupAssessment, ...], WorstSlice | None]:
+        """Return a verdict per group, corrected for their number, and the slice most clearly off.
 
-    @property
-    def size(self) -> float:
-        """Number of rows that the weights amount to."""
-        return sample_size(self.weights, self.n_rows)
-
-    @cached_property
-    def n_zero_rows(self) -> int:
-        """How many rows have a probability of exactly 0."""
-        if self.kind == "logits":
-            return 0
-        return int((self.scores == 0).any(axis=1).sum())
-
-    @cached_property
-    def least_positive(self) -> float:
-        """The smallest probability above 0."""
-        if self.kind == "logits":
-            return 1.0
-        return float(np.min(self.scores, where=self.scores > 0, initial=1.0))
+        No slice is searched for with fewer than two columns or few rows.
+        """
+        if not self.groups:
+            return (), None
+        given: dict[str, Any] = {
+            "sample_weight": self.weights,
+            "copies": self.copies,
+            "seed": seed,
+        }
+        found = assess_groups(probs, self.labels, self.groups, cluster=self.cluster, **given)
+        if len(self.groups) < 2 or self.n_rows < LEAST_SLICE:
+            return found, None
+        return found, worst_slice(probs, self.labels, self.groups, **given)
 
     @cached_property
     def logits(self) -> NDArray[Any]:
@@ -269,10 +315,6 @@ class Examples:
         found: NDArray[Any] = log_probs_by_row(applied, self.groups, rows, **given)
         return found
 
-    def with_zero_mix(self, zero_mix: float) -> "Examples":
-        """Return the same examples with another rule for zeros."""
-        return replace(self, zero_mix=zero_mix)
-
 
 def _events(confidence: Array | None, correct: Array | None) -> tuple[Array, Array]:
     if confidence is None or correct is None:
@@ -286,26 +328,6 @@ def _events(confidence: Array | None, correct: Array | None) -> tuple[Array, Arr
     return c, y.astype(np.int64)
 
 
-def _columns(groups: Mapping[str, Array] | None, n_rows: int) -> dict[str, NDArray[Any]]:
-    found = {}
-    for name, column in (groups or {}).items():
-        values = _column(column, n_rows, f"`groups`: column {name!r}")
-        if values is not None:
-            found[str(name)] = values
-    return found
-
-
-def _column(column: Array | None, n_rows: int, what: str) -> NDArray[Any] | None:
-    if column is None:
-        return None
-    values = np.asarray(to_numpy(as_array(column, name=what)))
-    if values.shape != (n_rows,):
-        raise ValueError(
-            f"{what} must have one value per row, [{n_rows}], got shape {values.shape}."
-        )
-    return values
-
-
 PredictionSource = str | os.PathLike[str] | Predictions
 """A file of predictions, or one that was read; a data frame with labels counts as a file."""
 
@@ -314,12 +336,10 @@ def given_examples(
     source: PredictionSource | Array | None,
     labels: Array | None,
     *,
-    logits: Array | None = None,
-    probs: Array | None = None,
-    class_names: Sequence[str] | None = None,
     order: tuple[str, ...] | None = None,
     copies: bool = False,
-    **columns: Any,
+    class_names: Sequence[str] | None = None,
+    **arrays: Any,
 ) -> Examples:
     """Return the examples of the one place where they were given.
 
@@ -327,48 +347,34 @@ def given_examples(
         source: a file, predictions that were read, or a data frame that holds the labels too;
             with `labels`, probabilities.
         labels: of arrays; None where the source has them.
-        logits: scores before the softmax, in place of a source.
-        probs: probabilities, in place of a source.
-        class_names: one per class, in the order of the columns.
-        order: put the classes of a file in this order, by name.
+        order: put the classes in this order, by name.
         copies: whether weights are numbers of identical rows.
-        columns: `confidence` and `correct` in place of scores and labels; `sample_weight`,
-            `cluster` and `groups` of arrays.
+        class_names: of arrays, one per class, in the order of the columns.
+        arrays: all else that `Examples.of_arrays` takes.
     """
-    if source is None:
-        found = Examples.of_arrays(
-            logits=logits, probs=probs, labels=labels, class_names=class_names, **columns
-        )
-        return replace(found, copies=copies)
     is_file = isinstance(source, (str, os.PathLike, Predictions, Scan))
-    if is_file or labels is None:
-        arrays = (logits, probs, labels, *columns.values())
-        if any(given is not None for given in arrays):
+    if source is not None and (is_file or labels is None):
+        if labels is not None or any(given is not None for given in arrays.values()):
             raise ValueError(
                 "Pass either a file or the arrays `logits` (or `probs`) and `labels`, not both."
             )
-        return replace(read_source(source, order), copies=copies)
-    if logits is not None or probs is not None:
-        raise ValueError("Pass the scores once: first, or as `logits` or `probs`.")
-    found = Examples.of_arrays(probs=source, labels=labels, class_names=class_names, **columns)
-    return replace(found, copies=copies)
+        return Examples.of_predictions(align(read_source(source), order), copies=copies)
+    if source is not None:
+        if arrays.get("logits") is not None or arrays.get("probs") is not None:
+            raise ValueError("Pass the scores once: first, or as `logits` or `probs`.")
+        arrays["probs"] = source
+    return Examples.of_arrays(
+        labels=labels, class_names=class_names, order=order, copies=copies, **arrays
+    )
 
 
-def read_source(source: Any, class_names: tuple[str, ...] | None = None) -> Examples:
-    """Return the examples of a file, a data frame, or predictions that were read.
-
-    Args:
-        source: the file.
-        class_names: put its classes in this order, by name.
-    """
-    found = source
+def read_source(source: Any) -> Predictions:
+    """Return the predictions of a file or a data frame; those that were read as they are."""
     if isinstance(source, Scan):
-        found = source.read()
-    elif isinstance(source, (str, os.PathLike)):
-        found = read_predictions(Path(source))
-    elif not isinstance(source, Predictions):
-        found = _of_frame(source)
-    return Examples.of_predictions(align(found, class_names))
+        return source.read()
+    if isinstance(source, (str, os.PathLike)):
+        return read_predictions(Path(source))
+    return source if isinstance(source, Predictions) else _of_frame(source)
 
 
 def _of_frame(source: Any) -> Predictions:
@@ -383,43 +389,3 @@ def _of_frame(source: Any) -> Predictions:
         path = Path(folder, "data frame.feather")
         feather.write_feather(arrow.table(source), path)
         return replace(read_predictions(path, need_labels=True), source=Path(path.stem))
-
-
-def zeros_smoothed(
-    fitted: Examples, judged: Examples | None
-) -> tuple[Examples, Examples | None, tuple[str, ...]]:
-    """Return the examples with a rule for probabilities of 0, and a note that says so.
-
-    The rule is `zero_mix_for` of `focalibrate.calibrate.rows`: to a calibrator, a zero
-    is half the smallest positive probability. The uncalibrated model is evaluated as it is.
-    """
-    given = [fitted] if judged is None else [fitted, judged]
-    mix, notes = zeros_note(
-        sum(examples.n_zero_rows for examples in given),
-        min(examples.least_positive for examples in given),
-        fitted.n_classes,
-    )
-    if not notes:
-        return fitted, judged, ()
-    return (
-        fitted.with_zero_mix(mix),
-        None if judged is None else judged.with_zero_mix(mix),
-        notes,
-    )
-
-
-def zeros_note(n_zero_rows: int, least: float, n_classes: int) -> tuple[float, tuple[str, ...]]:
-    """Return how much of the uniform distribution is mixed in, and a note that says so.
-
-    Args:
-        n_zero_rows: rows with a probability of exactly 0.
-        least: the smallest positive probability.
-        n_classes: number of classes.
-    """
-    if not n_zero_rows:
-        return 0.0, ()
-    rows = f"{n_zero_rows:,} row{'' if n_zero_rows == 1 else 's'}"
-    return zero_mix_below(least, n_classes), (
-        f"{rows} with a probability of exactly 0: to the calibrators, a zero is half the smallest "
-        f"positive probability, {least:.2g}",
-    )

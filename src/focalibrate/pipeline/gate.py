@@ -4,9 +4,11 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.grouped import group_names
 from focalibrate.calibrate.rows import BLOCK_ENTRIES
 from focalibrate.comparison.paired import by_cluster, cluster_numbers
-from focalibrate.io import Predictions, SketchFile, read_sketch
+from focalibrate.io import SketchFile, read_sketch
 from focalibrate.io.errors import short
 from focalibrate.io.sketches import SUFFIX
 from focalibrate.metrics import calibration_bounds
@@ -25,7 +27,7 @@ from focalibrate.metrics.bounds import ErrorBounds
 from focalibrate.metrics.interval import NORMAL_95, Moments
 from focalibrate.metrics.null import LEAST_CLUSTERS
 from focalibrate.pipeline.doubts import doubts_about, warn_of
-from focalibrate.pipeline.examples import Examples, PredictionSource, given_examples, read_source
+from focalibrate.pipeline.examples import Examples, PredictionSource, given_examples
 from focalibrate.pipeline.gate_result import (
     GateResult,
     LimitCheck,
@@ -117,17 +119,32 @@ def check_predictions(
     """
     check_open_interval(alpha, low=0.0, high=0.5, name="alpha")
     limits = _limits(max_ece, max_rms, max_nll_increase, has_baseline=baseline is not None)
-    arrays = {
-        "logits": logits,
-        "probs": probs,
-        "confidence": confidence,
-        "correct": correct,
-        "sample_weight": sample_weight,
-        "cluster": cluster,
-    }
-    judged = _judged(source, labels, arrays, groups, calibrator, copies=copies)
-    columns = tuple(judged.groups) if by is None else tuple(by)
-    parts, n_small = judged.parts(columns)
+    judged = _judged(
+        source,
+        labels,
+        calibrator=calibrator,
+        order=None if calibrator is None else calibrator.class_names,
+        copies=copies,
+        logits=logits,
+        probs=probs,
+        confidence=confidence,
+        correct=correct,
+        sample_weight=sample_weight,
+        cluster=cluster,
+        groups=groups,
+    )
+    if isinstance(judged.given, Examples):
+        warn_of(doubts_about(judged.given), stacklevel=3)
+    whole, known = judged.parts()
+    columns = tuple(known) if by is None else tuple(by)
+    for column in columns:
+        if column not in known:
+            raise ValueError(
+                f"`by`: {judged.name} has no groups by {column!r}. Make the sketch with them: "
+                f"focalibrate sketch PATH -o x.sketch --by {column}"
+            )
+    members = [part for column in columns for part in known[column]]
+    parts = [part for part in members if part.n_rows >= LEAST_ROWS]
     errors = [(kind, limit) for kind, limit in limits if kind != "nll_increase"]
     if columns and not errors:
         raise ValueError(
@@ -135,33 +152,30 @@ def check_predictions(
             "(command line: --by with --max-ece 0.02)."
         )
     share = alpha / 2 if columns else alpha
-    options: dict[str, Any] = {"alpha_high": alpha, "seed": seed}
     checks, compared = [], None
     for kind, limit in limits:
         level = share / len(limits)
-        if kind == "nll_increase" and baseline is not None:
-            reference = _read_baseline(baseline, judged)
-            compared = reference.description
-            checks.append(_loss_check(limit, judged, reference, level, alpha))
-        elif kind != "nll_increase":  # `_limits` has refused one without a baseline
-            bounds = judged.bounds(None, error=kind, limit=limit, alpha=level, **options)
-            checks.append(_error_check(kind, limit, bounds, judged.all_rows))
+        if kind != "nll_increase":
+            checks.append(_error_check(kind, limit, whole, level, alpha, seed))
+        elif baseline is not None:  # `_limits` has refused one without a baseline
+            former = _read_baseline(baseline, judged)
+            rows = "row by row" if judged.has_rows_of(former) else "other rows"
+            compared = f"{former.name}, {rows}"
+            checks.append(_loss_check(limit, judged, former, whole, level, alpha))
     for part in parts:
         for kind, limit in errors:
             level = share / (len(errors) * len(parts))
-            bounds = judged.bounds(part, error=kind, limit=limit, alpha=level, **options)
-            found = _error_check(kind, limit, bounds, part)
-            checks.append(replace(found, column=part.column, group=part.group, n_rows=part.n_rows))
+            checks.append(_error_check(kind, limit, part, level, alpha, seed))
     return GateResult(
         name=judged.name,
-        n_rows=judged.all_rows.n_rows,
-        n_classes=judged.n_classes,
+        n_rows=whole.n_rows,
+        n_classes=judged.n_classes or 0,
         alpha=alpha,
         checks=tuple(checks),
-        log_loss=judged.log_loss,
+        log_loss=judged.mean,
         baseline=compared,
         by=columns,
-        n_small_groups=n_small,
+        n_small_groups=len(members) - len(parts),
     )
 
 
@@ -170,11 +184,11 @@ class _Part:
     """All rows, or one group of them."""
 
     n_rows: int
+    bounds: Callable[..., ErrorBounds]
+    """of the calibration error; options as for `calibration_bounds`"""
+    column: str | None = None
+    group: str | None = None
     n_clusters: int | None = None
-    column: str = ""
-    group: str = ""
-    at: Any = None
-    """the rows of the group, or its place among the groups of a sketch"""
 
     @property
     def too_few(self) -> str:
@@ -187,156 +201,133 @@ class _Part:
         return ""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class _Judged:
-    """What limits are held to: rows in memory, or a sketch of any number of rows."""
+    """The log loss of a model, and what limits are held to: rows in memory, or a sketch."""
 
     name: str
-    n_classes: int
-    class_names: tuple[str, ...] | None
-    all_rows: _Part
-    groups: Mapping[str, Sequence[_Part]]
-    """by column"""
-    log_loss: LossMean
-    bounds: Callable[..., ErrorBounds] = field(repr=False)
-    """of the error of a group, or of all rows; options as for `calibration_bounds`"""
-    examples: Examples | None = None
-    nll: Floats | None = field(default=None, repr=False)
+    mean: LossMean
+    given: Examples | SketchFile | None = None
+    """None: a file of results"""
+    nll: Floats | None = None
     """log loss of each row in memory, ``[N]``"""
+    probs: NDArray[Any] | None = None
+    """of rows in memory, after any calibrator ``[N, K]``"""
 
-    def parts(self, columns: Sequence[str]) -> tuple[list[_Part], int]:
-        """Return the groups of `columns` with enough rows, and how many others there are."""
-        for column in columns:
-            if column not in self.groups:
-                raise ValueError(
-                    f"`by`: {self.name} has no groups by {column!r}. Make the sketch with them: "
-                    f"focalibrate sketch PATH -o x.sketch --by {column}"
-                )
-        every = [part for column in columns for part in self.groups[column]]
-        enough = [part for part in every if part.n_rows >= LEAST_ROWS]
-        return enough, len(every) - len(enough)
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes, where it is known."""
+        known = self.given.sketch if isinstance(self.given, SketchFile) else self.given
+        return None if known is None else known.n_classes
+
+    def parts(self) -> tuple[_Part, dict[str, list[_Part]]]:
+        """Return all rows, and every group by its column."""
+        if isinstance(self.given, SketchFile):
+            sketch = self.given.sketch
+            return _Part(sketch.n, sketch.bounds), {
+                name: [
+                    _Part(g[i].n_rows, partial(sketch.bounds, group=(name, i)), name, g.names[i])
+                    for i in g.in_order()
+                ]
+                for name, g in sketch.groups.items()
+            }
+        found: dict[str, list[_Part]] = {}
+        for column, values in {} if self.given is None else self.given.groups.items():
+            names = group_names(values)
+            order: list[str] = np.unique(names).tolist()
+            with suppress(ValueError):  # by value where all are numbers, else by name
+                order.sort(key=float)
+            found[column] = [self._part(np.flatnonzero(names == g), column, g) for g in order]
+        return self._part(slice(None)), found
+
+    def _part(self, at: Any, column: str | None = None, group: str | None = None) -> _Part:
+        """Return some rows in memory."""
+        examples, probs = self.given, self.probs
+        assert isinstance(examples, Examples)  # noqa: S101  which have such rows
+        assert probs is not None  # noqa: S101
+        labels, weights = examples.labels, examples.weights
+        cluster = None if self._code is None else self._code[at]
+
+        def bounds(**options: Any) -> ErrorBounds:
+            return calibration_bounds(
+                probs[at],
+                labels[at],
+                sample_weight=None if weights is None else weights[at],
+                copies=examples.copies,
+                cluster=cluster,
+                **options,
+            )
+
+        n_clusters = None if cluster is None else len(np.unique(cluster))
+        return _Part(len(labels[at]), bounds, column, group, n_clusters)
+
+    @cached_property
+    def _code(self) -> NDArray[np.intp] | None:
+        """Number of the cluster of each row in memory."""
+        cluster = self.given.cluster if isinstance(self.given, Examples) else None
+        return None if cluster is None else cluster_numbers(cluster)
+
+    def has_rows_of(self, former: "_Judged") -> bool:
+        """Whether the rows are the same, by their labels."""
+        mine, other = self.given, former.given
+        if not (isinstance(mine, Examples) and isinstance(other, Examples)):
+            return False
+        return np.array_equal(mine.labels, other.labels)
+
+    def minus(self, former: "_Judged") -> LossMean:
+        """Return the mean change of the log loss, of each row where the rows are the same."""
+        if not isinstance(self.given, Examples) or self.nll is None or former.nll is None:
+            return self.mean.minus(former.mean)
+        if not self.has_rows_of(former):
+            return self.mean.minus(former.mean)
+        with np.errstate(invalid="ignore"):  # infinite log losses are told apart before
+            return _mean_loss(self.nll - former.nll, self.given)
 
 
 def _judged(
     source: PredictionSource | SketchFile | Array | None,
-    labels: Array | None,
-    arrays: dict[str, Array | None],
-    groups: Mapping[str, Array] | None,
-    calibrator: Calibrator | None,
+    labels: Array | None = None,
     *,
-    copies: bool,
+    calibrator: Calibrator | None = None,
+    order: tuple[str, ...] | None = None,
+    copies: bool = False,
+    keep_probs: bool = True,
+    **arrays: Any,
 ) -> _Judged:
-    """Return what is checked, from the one place where it was given."""
+    """Return what was given in one place: a sketch, or what `given_examples` takes."""
     name = "sketch"
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix == SUFFIX:
         name, source = Path(source).name, read_sketch(Path(source))
     if isinstance(source, SketchFile):
-        if any(given is not None for given in (labels, groups, *arrays.values())):
+        if any(given is not None for given in (labels, *arrays.values())):
             raise ValueError("A sketch must be given without arrays and `groups`.")
         if calibrator is not None:
             raise ValueError(
                 "`calibrator` needs rows, which a sketch does not have: apply it when the "
                 "sketch is made (command line: focalibrate sketch PATH --calibrator FILE)."
             )
-        return _of_sketch(source, name)
-    order = None if calibrator is None else calibrator.class_names
-    examples = given_examples(source, labels, order=order, copies=copies, groups=groups, **arrays)
-    warn_of(doubts_about(examples), stacklevel=4)
-    return _of_examples(examples, calibrator)
-
-
-def _of_sketch(file: SketchFile, name: str) -> _Judged:
-    sketch = file.sketch
-
-    def bounds(part: _Part | None, **options: Any) -> ErrorBounds:
-        group = None if part is None else (part.column, part.at)
-        return sketch.bounds(group=group, **options)
-
-    return _Judged(
-        name=name,
-        n_classes=sketch.n_classes,
-        class_names=file.class_names,
-        all_rows=_Part(sketch.n),
-        groups={
-            column: [_Part(g[i].n_rows, None, column, g.names[i], i) for i in g.in_order()]
-            for column, g in sketch.groups.items()
-        },
-        log_loss=LossMean.of(sketch.scores["nll"]),
-        bounds=bounds,
-    )
-
-
-def _of_examples(examples: Examples, calibrator: Calibrator | None) -> _Judged:
-    """Return rows in memory, after `calibrator`."""
-    scores, labels, weights = examples.scores, examples.labels, examples.weights
-    probs = np.empty(scores.shape, np.result_type(scores.dtype, np.float32))
-    nll = _row_nll(examples, calibrator, probs)
-    code = None if examples.cluster is None else cluster_numbers(examples.cluster)
-
-    def bounds(part: _Part | None, **options: Any) -> ErrorBounds:
-        at = slice(None) if part is None else part.at
-        return calibration_bounds(
-            probs[at],
-            labels[at],
-            sample_weight=None if weights is None else weights[at],
-            copies=examples.copies,
-            cluster=None if code is None else code[at],
-            **options,
-        )
-
-    def part(column: str, group: str, at: NDArray[np.intp]) -> _Part:
-        return _Part(
-            len(at), None if code is None else len(np.unique(code[at])), column, group, at
-        )
-
-    columns = {name: group_names(values) for name, values in examples.groups.items()}
-    file = examples.predictions
-    return _Judged(
-        name="predictions" if file is None else file.source.name,
-        n_classes=examples.n_classes,
-        class_names=examples.class_names,
-        all_rows=_Part(examples.n_rows, None if code is None else int(code.max()) + 1),
-        groups={
-            column: [
-                part(column, group, np.flatnonzero(names == group)) for group in _sorted(names)
-            ]
-            for column, names in columns.items()
-        },
-        log_loss=_mean_loss(nll, weights, code),
-        bounds=bounds,
-        examples=examples,
-        nll=nll,
-    )
-
-
-def _sorted(names: NDArray[Any]) -> list[str]:
-    """Return the groups by value where all are numbers, else by name."""
-    found: list[str] = np.unique(names).tolist()
-    try:
-        return sorted(found, key=float)
-    except ValueError:
-        return found
-
-
-def _row_nll(
-    examples: Examples, calibrator: Calibrator | None, probs: NDArray[Any] | None = None
-) -> Floats:
-    """Return the log loss of each row, in blocks; `probs` gets their probabilities."""
-    nll = np.empty(examples.n_rows)
-    step = max(1, BLOCK_ENTRIES // examples.n_classes)
-    for start in range(0, examples.n_rows, step):
+        return _Judged(name, LossMean.of(source.sketch.scores["nll"]), source)
+    given = given_examples(source, labels, order=order, copies=copies, **arrays)
+    nll = np.empty(given.n_rows)
+    probs = None
+    if keep_probs:
+        probs = np.empty(given.scores.shape, np.result_type(given.scores.dtype, np.float32))
+    step = max(1, BLOCK_ENTRIES // given.n_classes)
+    for start in range(0, given.n_rows, step):
         rows = slice(start, start + step)
-        log_probs = examples.log_probs(calibrator, rows)
-        labels = examples.labels[rows]
-        nll[rows] = -log_probs[np.arange(len(labels)), labels]
+        log_probs = given.log_probs(calibrator, rows)
+        block = given.labels[rows]
+        nll[rows] = -log_probs[np.arange(len(block)), block]
         if probs is not None:
             probs[rows] = np.exp(log_probs)
-    return nll
+    return _Judged(given.source.name or "predictions", _mean_loss(nll, given), given, nll, probs)
 
 
-def _mean_loss(nll: Floats, weights: Floats | None, code: NDArray[np.intp] | None) -> LossMean:
+def _mean_loss(nll: Floats, examples: Examples) -> LossMean:
     """Return a mean over rows, or over clusters of them."""
-    if code is not None and np.isfinite(nll).all():
+    weights = examples.weights
+    if examples.cluster is not None and np.isfinite(nll).all():
+        code = cluster_numbers(examples.cluster)
         means, weights = by_cluster(nll[:, None], weights, code)
         nll = means[:, 0]
     return LossMean.of(Moments.of(nll, weights))
@@ -378,8 +369,12 @@ def _limits(
     return found
 
 
-def _error_check(name: LimitName, limit: float, bounds: ErrorBounds, part: _Part) -> LimitCheck:
-    estimate, low, high = bounds.estimate, bounds.low, bounds.high
+def _error_check(
+    name: Literal["ece", "rms"], limit: float, part: _Part, level: float, alpha: float, seed: int
+) -> LimitCheck:
+    """Return the check of a calibration error, of all rows or of a group."""
+    found = part.bounds(error=name, limit=limit, alpha=level, alpha_high=alpha, seed=seed)
+    low, high = found.low, found.high
     status: Status = "undetermined"
     if part.too_few:
         text = part.too_few
@@ -389,32 +384,30 @@ def _error_check(name: LimitName, limit: float, bounds: ErrorBounds, part: _Part
         status, text = "pass", f"At most {number(high)}, below the limit of {number(limit)}."
     else:
         text = f"Between {number(low)} and {number(high)}; the limit is {number(limit)}. "
-        enough = part.n_rows * (bounds.calibrated_high / limit) ** 2
+        enough = part.n_rows * (found.calibrated_high / limit) ** 2
         if enough > 1.1 * part.n_rows:
             text += f"A calibrated model passes with about {_round(enough):,} rows."
         else:
             text += "The error is too close to the limit to tell."
-    return LimitCheck(name, limit, estimate, low, high, status, text)
-
-
-def _round(rows: float) -> int:
-    digits = 10 ** max(0, math.floor(math.log10(rows)) - 1)
-    return int(math.ceil(rows / digits) * digits)
+    of = {} if part.column is None else {"n_rows": part.n_rows}
+    return LimitCheck(
+        name, limit, found.estimate, low, high, status, text, part.column, part.group, **of
+    )
 
 
 def _loss_check(
-    limit: float, judged: _Judged, baseline: "_Baseline", alpha: float, alpha_high: float
+    limit: float, judged: _Judged, former: _Judged, part: _Part, level: float, alpha: float
 ) -> LimitCheck:
     """Return the check of the mean log loss against the baseline's."""
-    is_finite = math.isfinite(judged.log_loss.mean), math.isfinite(baseline.mean.mean)
-    if not all(is_finite):
-        return _infinite(limit, *is_finite)
-    change = judged.log_loss.minus(baseline.mean) if baseline.change is None else baseline.change
-    rows, mean = change.rows or judged.all_rows.n_rows, change.mean
-    low, high = change.lower(alpha), change.upper(alpha_high)
+    is_finite = math.isfinite(judged.mean.mean), math.isfinite(former.mean.mean)
+    if is_finite in INFINITE:
+        return LimitCheck("nll_increase", limit, *INFINITE[is_finite])
+    change = judged.minus(former)
+    rows, mean = change.rows or part.n_rows, change.mean
+    low, high = change.lower(level), change.upper(alpha)
     status: Status = "undetermined"
-    if judged.all_rows.too_few or rows < LEAST_ROWS:
-        text = judged.all_rows.too_few or _Part(rows).too_few
+    if part.too_few or rows < LEAST_ROWS:
+        text = part.too_few or replace(part, n_rows=rows).too_few
     elif low > limit:
         status = "fail"
         text = f"Higher by at least {number(low)}, above the limit of {number(limit)}."
@@ -433,68 +426,57 @@ def _loss_check(
     return LimitCheck("nll_increase", limit, mean, low, high, status, text)
 
 
-def _infinite(limit: float, is_mine_finite: bool, is_former_finite: bool) -> LimitCheck:
-    inf = math.inf
-    if is_mine_finite:
-        text = "Finite, where the baseline gave probability 0 to a true class."
-        return LimitCheck("nll_increase", limit, -inf, -inf, -inf, "pass", text)
-    if is_former_finite:
-        text = "Infinite: a true class has probability 0."
-        return LimitCheck("nll_increase", limit, inf, inf, inf, "fail", text)
-    text = "Both log losses are infinite: true classes have probability 0."
-    return LimitCheck("nll_increase", limit, 0.0, -inf, inf, "undetermined", text)
+INFINITE: dict[tuple[bool, bool], tuple[float, float, float, Status, str]] = {
+    (True, False): (
+        *(-math.inf, -math.inf, -math.inf, "pass"),
+        "Finite, where the baseline gave probability 0 to a true class.",
+    ),
+    (False, True): (
+        *(math.inf, math.inf, math.inf, "fail"),
+        "Infinite: a true class has probability 0.",
+    ),
+    (False, False): (
+        *(0.0, -math.inf, math.inf, "undetermined"),
+        "Both log losses are infinite: true classes have probability 0.",
+    ),
+}
+"""What is found where the log loss, or that of the baseline, is not finite."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Baseline:
-    """What the log loss is compared with."""
-
-    mean: LossMean
-    description: str
-    change: LossMean | None = None
-    """the mean change, row by row, where the rows are the same"""
+def _round(rows: float) -> int:
+    digits = 10 ** max(0, math.floor(math.log10(rows)) - 1)
+    return int(math.ceil(rows / digits) * digits)
 
 
-def _read_baseline(source: PredictionSource | SketchFile, judged: _Judged) -> _Baseline:
-    """Return the baseline in a results.json, a sketch or a file of predictions.
+def _read_baseline(source: PredictionSource | SketchFile, judged: _Judged) -> _Judged:
+    """Return the log loss of a results.json, a sketch or a file of predictions.
 
     Args:
         source: the file, or predictions or a sketch that were read.
-        judged: what will be compared with it, to find out whether the rows are the same.
+        judged: what will be compared with it.
     """
-    name = "sketch"
-    if isinstance(source, Predictions):
-        name = source.source.name
-    elif not isinstance(source, SketchFile):
-        path = Path(source)
-        name = path.name
-        record = _json_record(path)
+    if isinstance(source, (str, os.PathLike)):
+        record = _json_record(Path(source))
         if record is not None:
-            return _from_record(path, record)
-        if path.suffix == SUFFIX:
-            source = read_sketch(path)
-    former: Examples | SketchFile
-    if isinstance(source, SketchFile):
-        former, n_classes = source, source.sketch.n_classes
-    else:
-        former = read_source(source, judged.class_names)
-        n_classes = former.n_classes
-    if n_classes != judged.n_classes:
+            return _Judged(Path(source).name, _from_record(Path(source), record))
+    order = None if judged.given is None else judged.given.class_names
+    former = _judged(source, order=order, keep_probs=False)
+    if former.n_classes != judged.n_classes:
         raise ValueError(
-            f"{name}: the baseline must have the same classes, but has {n_classes}, while the "
-            f"predictions have {judged.n_classes}."
+            f"{former.name}: the baseline must have the same classes, but has "
+            f"{former.n_classes}, while the predictions have {judged.n_classes}."
         )
-    if isinstance(former, SketchFile):
-        return _Baseline(LossMean.of(former.sketch.scores["nll"]), f"{name}, other rows")
-    nll, mine = _row_nll(former, None), judged.examples
-    code = None if former.cluster is None else cluster_numbers(former.cluster)
-    mean = _mean_loss(nll, former.weights, code)
-    if mine is None or judged.nll is None or not np.array_equal(former.labels, mine.labels):
-        return _Baseline(mean, f"{name}, other rows")
-    code = None if mine.cluster is None else cluster_numbers(mine.cluster)
-    with np.errstate(invalid="ignore"):  # infinite log losses are told apart before
-        change = _mean_loss(judged.nll - nll, mine.weights, code)
-    return _Baseline(mean, f"{name}, row by row", change)
+    return former
+
+
+RECORDS = {
+    "focalibrate_check": (("log_loss",), ("rows",)),
+    "held_out": (("held_out", "nll"), ("comparison", "n_judged")),
+    "assessment": (("scores", "nll"), ("rows",)),
+}
+"""Where the output of check, calibrate and evaluate has its log loss and number of rows."""
+LARGEST = 1e100
+"""Larger numbers in a baseline are damage: their cubes are infinite."""
 
 
 def _json_record(path: Path) -> dict[str, Any] | None:
@@ -505,19 +487,19 @@ def _json_record(path: Path) -> dict[str, Any] | None:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         return None  # reading it as predictions will tell what is wrong
-    known = ("held_out", "focalibrate_check", "assessment")
-    is_results = isinstance(record, dict) and any(key in record for key in known)
-    return record if is_results else None
+    return record if isinstance(record, dict) and any(key in record for key in RECORDS) else None
 
 
-def _from_record(path: Path, record: dict[str, Any]) -> _Baseline:
-    if "focalibrate_check" in record:
-        found, rows = record.get("log_loss"), record.get("rows")
-    elif "held_out" in record:
-        found = _inside(record, "held_out").get("nll")
-        rows = _inside(record, "comparison").get("n_judged")
-    else:
-        found, rows = _inside(record, "scores").get("nll"), record.get("rows")
+def _from_record(path: Path, record: dict[str, Any]) -> LossMean:
+    """Return the mean log loss in a file of results."""
+
+    def at(keys: tuple[str, ...]) -> Any:
+        found: Any = record
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
+
+    found, rows = map(at, next(places for key, places in RECORDS.items() if key in record))
     if not isinstance(found, dict) or "estimate" not in found:
         raise ValueError(
             f"{path}: no log loss found. Give a results.json of `focalibrate calibrate`, the "
@@ -526,15 +508,16 @@ def _from_record(path: Path, record: dict[str, Any]) -> _Baseline:
     names = ("estimate", "standard_error", "third", "low", "high")
     numbers = {name: found.get(name) for name in names}
     for name, value in {**numbers, "rows": rows}.items():
-        if value is not None and not _is_finite(value):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if value is not None and not (is_number and abs(value) < LARGEST):
             raise ValueError(
                 f"{path}: `{name}` of its log loss must be a number, got {short(repr(value))}. "
                 "Make it again, or give the predictions instead."
             )
-    text, rows = f"{path.name}, other rows", None if rows is None else int(rows)
     mean, error, third, low, high = numbers.values()
+    rows = None if rows is None else int(rows)
     if mean is None:
-        return _Baseline(LossMean(math.inf, math.inf, rows), text)
+        return LossMean(math.inf, math.inf, rows)
     if error is None and low is not None and high is not None:
         error, third = (high - low) / (2.0 * NORMAL_95), None
     if error is None:
@@ -542,18 +525,4 @@ def _from_record(path: Path, record: dict[str, Any]) -> _Baseline:
             f"{path}: its log loss has no interval, so no difference can be judged. Give "
             "the predictions instead."
         )
-    return _Baseline(LossMean(float(mean), float(error), rows, third), text)
-
-
-LARGEST = 1e100
-"""Larger numbers in a baseline are damage: their cubes are infinite."""
-
-
-def _inside(record: dict[str, Any], name: str) -> dict[str, Any]:
-    found = record.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _is_finite(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and abs(value) < LARGEST
+    return LossMean(float(mean), float(error), rows, third)

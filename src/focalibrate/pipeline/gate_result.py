@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from focalibrate.io import printable
 from focalibrate.metrics.interval import Moments
@@ -84,10 +84,29 @@ class LossMean:
 Status = Literal["pass", "fail", "undetermined"]
 LimitName = Literal["ece", "rms", "nll_increase"]
 
-EXIT_CODES: dict[Status, int] = {"pass": 0, "fail": 1, "undetermined": 3}
+
+class Words(NamedTuple):
+    """How a status is told."""
+
+    exit_code: int
+    mark: str
+    short: str
+    summary: str
+    junit: tuple[str, str] | None = None
+    """element and type of a check in JUnit XML; None: none"""
+
+
+STATUSES: dict[Status, Words] = {
+    "fail": Words(1, "❌", "fail", "FAIL", ("failure", "limit exceeded")),
+    "undetermined": Words(
+        *(3, "❔", "not enough data", "NOT ENOUGH DATA TO TELL"),
+        ("error", "not enough data to tell"),
+    ),
+    "pass": Words(0, "✅", "pass", "PASS"),
+}
+"""The worst first."""
 BAD_INPUT = 2
 """Exit status if the input could not be read or the limits make no sense."""
-WORST_FIRST: tuple[Status, ...] = ("fail", "undetermined", "pass")
 MOST_SHOWN = 20
 """Most groups that a summary lists; JSON and JUnit list all."""
 LABELS: dict[LimitName, str] = {
@@ -125,10 +144,7 @@ class LimitCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, for JSON; an infinite number is None."""
-        numbers = {"limit": self.limit, "estimate": self.estimate} | {
-            "low": self.low,
-            "high": self.high,
-        }
+        numbers = {name: getattr(self, name) for name in ("limit", "estimate", "low", "high")}
         return {
             "name": self.name,
             "column": self.column,
@@ -191,7 +207,7 @@ class GateResult:
         worst: dict[tuple[str | None, str | None], Status] = {}
         for check in self.group_checks:
             key = check.column, check.group
-            worst[key] = min(worst.get(key, "pass"), check.status, key=WORST_FIRST.index)
+            worst[key] = min(worst.get(key, "pass"), check.status, key=list(STATUSES).index)
         n = Counter(worst.values())
         text = (
             f"Groups by {', '.join(self.by)}: {n['fail']:,} fail, {n['pass']:,} pass, "
@@ -204,13 +220,12 @@ class GateResult:
     @property
     def exit_code(self) -> int:
         """Return 0 for pass, 1 for fail, 3 for undetermined."""
-        return EXIT_CODES[self.status]
+        return STATUSES[self.status].exit_code
 
     @property
     def summary(self) -> str:
         """The finding in a few words."""
-        words = {"pass": "PASS", "fail": "FAIL", "undetermined": "NOT ENOUGH DATA TO TELL"}
-        return f"{words[self.status]}: {self.name}, {self.n_rows:,} rows"
+        return f"{STATUSES[self.status].summary}: {self.name}, {self.n_rows:,} rows"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, for JSON."""
@@ -231,14 +246,61 @@ class GateResult:
 
     def to_markdown(self) -> str:
         """Return a summary for a page of a CI job, such as ``$GITHUB_STEP_SUMMARY``."""
-        return _markdown(self)
+        lines = [
+            f"### Calibration check: {_sign(self.status)}",
+            "",
+            f"`{_cell(self.name)}`: {self.n_rows:,} rows, {self.n_classes} classes"
+            + (f"; baseline: `{_cell(self.baseline)}`" if self.baseline else ""),
+            "",
+            "| limit | allowed | measured | at least | at most | |",
+            "|-|-|-|-|-|-|",
+        ]
+        for check in self.shown:
+            numbers = map(number, (check.limit, check.estimate, check.low, check.high))
+            cells = [_cell(check.label), *numbers, _sign(check.status)]
+            lines.append(f"| {' | '.join(cells)} |")
+        lines += ["", *(f"- {_cell(check.label)}: {check.message}" for check in self.shown), ""]
+        if self.note:
+            lines += [_cell(self.note), ""]
+        lines.append(
+            f"At least, at most: bounds at {100 * (1 - self.alpha):g} % confidence. A model "
+            f"within the limits fails in at most {100 * self.alpha:g} % of runs."
+        )
+        return "\n".join(lines) + "\n"
 
     def to_junit(self) -> str:
         """Return JUnit XML: a case per limit and group; one that is undetermined is an error."""
-        return _junit(self)
+        import xml.etree.ElementTree as ET  # which imports all of urllib
+
+        counts = Counter(check.status for check in self.checks)
+        totals = {
+            "tests": str(len(self.checks)),
+            "failures": str(counts["fail"]),
+            "errors": str(counts["undetermined"]),
+        }
+        suites = ET.Element("testsuites", totals)
+        name = f"focalibrate check {printable(self.name)}"
+        about = {"name": name, **totals, "skipped": "0", "time": "0"}
+        suite = ET.SubElement(suites, "testsuite", about)
+        for check in self.checks:
+            name = f"{printable(check.label)} at most {number(check.limit)}"
+            about = {"classname": "focalibrate.check", "name": name, "time": "0"}
+            case = ET.SubElement(suite, "testcase", about)
+            junit = STATUSES[check.status].junit
+            if junit is not None:
+                tag, kind = junit
+                ET.SubElement(case, tag, type=kind, message=check.message).text = check.message
+        ET.indent(suites, space="")
+        text: bytes = ET.tostring(suites, "utf-8", xml_declaration=True)
+        return text.decode() + "\n"
 
 
-SIGNS = {"pass": "✅ pass", "fail": "❌ fail", "undetermined": "❔ not enough data"}
+def _sign(status: Status) -> str:
+    return f"{STATUSES[status].mark} {STATUSES[status].short}"
+
+
+def _cell(text: str) -> str:
+    return printable(text).replace("|", "\\|").replace("`", "'")
 
 
 def number(value: float) -> str:
@@ -251,69 +313,3 @@ def number(value: float) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     return f"{value:.3g}"
-
-
-def _markdown(found: GateResult) -> str:
-    """Return the finding, and a table of the limits."""
-    confidence = f"{100 * (1 - found.alpha):g} %"
-    lines = [
-        f"### Calibration check: {SIGNS[found.status]}",
-        "",
-        f"`{_cell(found.name)}`: {found.n_rows:,} rows, {found.n_classes} classes"
-        + (f"; baseline: `{_cell(found.baseline)}`" if found.baseline else ""),
-        "",
-        "| limit | allowed | measured | at least | at most | |",
-        "|-|-|-|-|-|-|",
-    ]
-    for check in found.shown:
-        cells = [
-            _cell(check.label),
-            *map(number, (check.limit, check.estimate, check.low, check.high)),
-        ]
-        lines.append(f"| {' | '.join(cells)} | {SIGNS[check.status]} |")
-    lines += ["", *(f"- {_cell(check.label)}: {check.message}" for check in found.shown), ""]
-    if found.note:
-        lines += [_cell(found.note), ""]
-    lines.append(
-        f"At least, at most: bounds at {confidence} confidence. A model within the limits "
-        f"fails in at most {100 * found.alpha:g} % of runs."
-    )
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return printable(text).replace("|", "\\|").replace("`", "'")
-
-
-def _junit(found: GateResult) -> str:
-    """Return JUnit XML with a test case per limit."""
-    import xml.etree.ElementTree as ET  # which imports all of urllib
-
-    counts = Counter(check.status for check in found.checks)
-    totals = {
-        "tests": str(len(found.checks)),
-        "failures": str(counts["fail"]),
-        "errors": str(counts["undetermined"]),
-    }
-    suites = ET.Element("testsuites", totals)
-    name = f"focalibrate check {printable(found.name)}"
-    suite = ET.SubElement(
-        suites, "testsuite", {"name": name, **totals, "skipped": "0", "time": "0"}
-    )
-    for check in found.checks:
-        name = f"{printable(check.label)} at most {number(check.limit)}"
-        about = {"classname": "focalibrate.check", "name": name, "time": "0"}
-        case = ET.SubElement(suite, "testcase", about)
-        if check.status != "pass":
-            tag, kind = JUNIT[check.status]
-            ET.SubElement(case, tag, type=kind, message=check.message).text = check.message
-    ET.indent(suites, space="")
-    text: bytes = ET.tostring(suites, "utf-8", xml_declaration=True)
-    return text.decode() + "\n"
-
-
-JUNIT = {
-    "fail": ("failure", "limit exceeded"),
-    "undetermined": ("error", "not enough data to tell"),
-}
-"""Element and type of a check that does not pass."""

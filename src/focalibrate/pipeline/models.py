@@ -1,12 +1,11 @@
 """Which of several models is best: paired by row, over all rows and in every group."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate.calibrate.grouped import group_names
@@ -156,13 +155,7 @@ def compare_models(
             )
             for i, p in zip(others, p_values, strict=True)
         ),
-        groups=scores_by_group(
-            nll,
-            rows[best].columns,
-            best=best,
-            weights=weights,
-            cluster=cluster,
-        ),
+        groups=_scores_by_group(nll, rows[best], best),
     )
 
 
@@ -255,26 +248,20 @@ def _ids(found: Predictions) -> dict[str, dict[str, int]]:
     return columns
 
 
-def scores_by_group(
-    nll: Sequence[Floats],
-    columns: Mapping[str, NDArray[Any]],
-    *,
-    best: int,
-    weights: Floats | None = None,
-    cluster: NDArray[np.intp] | None = None,
+def _scores_by_group(
+    nll: Sequence[Floats], told: EvaluatedRows, best: int
 ) -> tuple[GroupScores, ...]:
-    """Return the log loss of every model in every group.
+    """Return the log loss of every model in every group, compared with that of `best`.
 
     Args:
         nll: log loss of each example ``[N]``, one array per model.
-        columns: of groups, each ``[N]``.
+        told: what the rows of all models have in common: groups, weights and clusters.
         best: which model the others are compared with.
-        weights: weights of the examples ``[N]``.
-        cluster: number of the cluster of each example ``[N]``.
     """
+    weights, cluster = told.weights, told.cluster
     found: list[tuple[str, str, int, list[float]]] = []
     tests: list[float] = []
-    for column, values in columns.items():
+    for column, values in told.columns.items():
         names = group_names(values)
         for group in np.unique(names).tolist():
             at = np.flatnonzero(names == group)

@@ -40,7 +40,8 @@ def evaluation_page(found: Evaluation, *, command: str = "", seed: int = 0) -> s
     return _page(
         [found],
         assessed(found.assessment),
-        Provenance(command=command, version=__version__, seed=seed),
+        command,
+        seed,
         models=[_model(found) | {"promised": _promised(found)}],
         title=f"{found.name}: evaluation",
         assessed=group_records(found.groups),
@@ -63,7 +64,8 @@ def models_page(found: ModelComparison, *, command: str = "", seed: int = 0) -> 
     return _page(
         found.models,
         Verdict(None, found.verdict),
-        Provenance(command=command, version=__version__, seed=seed),
+        command,
+        seed,
         models=[_model(model, differences.get(model.name)) for model in found.models],
         title=f"{', '.join(names[:MOST_NAMED])}{rest}: models compared",
         groups=[
@@ -79,7 +81,7 @@ def models_page(found: ModelComparison, *, command: str = "", seed: int = 0) -> 
 
 
 def _page(
-    found: Sequence[Evaluation], verdict: Verdict, provenance: Provenance, **more: Any
+    found: Sequence[Evaluation], verdict: Verdict, command: str, seed: int, **more: Any
 ) -> str:
     """Return a page; `more` is what only one kind of page shows."""
     one = found[0]
@@ -95,7 +97,7 @@ def _page(
         "assessed": [],
         "worst_slice": None,
         "notes": [],
-        "provenance": asdict(provenance),
+        "provenance": asdict(Provenance(command=command, version=__version__, seed=seed)),
     }
     return render_report(PageData(document | more))
 

@@ -1,7 +1,9 @@
 """The result of the main job, and how it is saved."""
 
+import math
 import os
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,8 @@ from focalibrate.io import Predictions
 from focalibrate.io.roles.vocabulary import Named
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.groups import GroupAssessment
+from focalibrate.metrics.registry import MetricName
 from focalibrate.metrics.slices import WorstSlice
-from focalibrate.pipeline._notebook import result_html
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.record import (
     comparison_record,
@@ -33,6 +35,13 @@ from focalibrate.report import (
 
 MOST_IDS = 1_000_000
 """Of more rows, ids are not read a second time for the list of mistakes."""
+COLUMNS: tuple[tuple[str, MetricName, str], ...] = (
+    ("log loss", "nll", "{:.4f}"),
+    ("Brier score", "brier", "{:.4f}"),
+    ("ECE", "ece", "{:.2%}"),
+    ("error", "error", "{:.2%}"),
+)
+"""Heading, score and format of the columns of the table in a notebook."""
 FILES = ("report.html", "calibrator.json", "results.json", "calibrator.onnx")
 """What `CalibrationResult.save` may write."""
 
@@ -142,21 +151,15 @@ class CalibrationResult:
         """Return `to_records` as a pandas data frame (needs pandas)."""
         return import_module("pandas").DataFrame.from_records(self.to_records())
 
-    def page_data(self, *, show_gamma_map: bool | None = None) -> PageData:
-        """Return what the page shows.
-
-        Args:
-            show_gamma_map: draw the criterion over γ and T. Default: if `trained_gamma` was
-                given.
-        """
+    def page_data(self) -> PageData:
+        """Return what the page shows; with `trained_gamma`, also the criterion over γ and T."""
         comparison = self.comparison
         if self.sizes is not None:
             comparison = replace(
                 comparison, n_judged=self.judged.n_rows, weights=self.judged.weights
             )
-        is_focal = comparison.settings.trained_gamma is not None
         grid = None
-        if is_focal if show_gamma_map is None else show_gamma_map:
+        if comparison.settings.trained_gamma is not None:
             grid = criterion_grid(
                 self.fitted.logits,
                 self.fitted.labels,
@@ -164,9 +167,8 @@ class CalibrationResult:
                 n_bins=comparison.settings.n_bins,
                 seed=comparison.seed,
             )
-        read = self.judged.predictions
-        if read is not None and read.n_rows != self.judged.n_rows:
-            read = None  # rows of weight 0 were left out: numbers of rows are not the file's
+        # Without, rows were left out: numbers of rows are not the file's.
+        is_whole = self.judged.layout.rest is not None
         data = page_data(
             comparison,
             self.choice,
@@ -182,8 +184,8 @@ class CalibrationResult:
             by_group=self.by_group,
             found=self.verdict,
             scores=self.fitted.kind,
-            file=None if read is None else read.source.name,
-            ids=None if read is None else _row_ids(read),
+            file=self.judged.source.name if is_whole else None,
+            ids=_row_ids(self.judged),
             are_answers=self.judged.are_answers,
         )
         if self.sizes is not None:  # the table and the verdict are about all rows
@@ -196,7 +198,6 @@ class CalibrationResult:
         *,
         force: bool = False,
         onnx: bool = False,
-        show_gamma_map: bool | None = None,
     ) -> None:
         """Write report.html, calibrator.json and results.json, all of them or none.
 
@@ -204,7 +205,6 @@ class CalibrationResult:
             folder: where to write; made if it does not exist.
             force: replace the files of an earlier run.
             onnx: write calibrator.onnx too (needs onnx).
-            show_gamma_map: see `page_data`.
         """
         out = Path(folder)
         claim_folder(out, FILES, force=force)
@@ -214,10 +214,26 @@ class CalibrationResult:
             self.calibrator.save(made / "calibrator.json")
             if onnx:
                 self.calibrator.to_onnx(made / "calibrator.onnx")
-            write_report(made / "report.html", self.page_data(show_gamma_map=show_gamma_map))
+            write_report(made / "report.html", self.page_data())
 
     def _repr_html_(self) -> str:
-        return result_html(self)
+        """Return the verdict and one row per method, the chosen one in bold, for notebooks."""
+        head = "".join(f"<th>{heading}</th>" for heading, _, _ in COLUMNS)
+        rows = []
+        for row in self.comparison.rows:
+            values = ((row.scores[name].estimate, text) for _, name, text in COLUMNS)
+            cells = "".join(
+                f"<td>{text.format(v) if math.isfinite(v) else '∞'}</td>" for v, text in values
+            )
+            label = escape(row.label)
+            is_chosen = row.method == self.choice.row.method
+            rows.append(f"<tr><th>{f'<b>► {label}</b>' if is_chosen else label}</th>{cells}</tr>")
+        reason = self.verdict.reason and f"<p>{escape(self.verdict.reason)}</p>"
+        return (
+            f"<p><b>{escape(str(self.verdict))}</b></p>{reason}"
+            f"<table><thead><tr><th>method</th>{head}</tr></thead>"
+            f"<tbody>{''.join(rows)}</tbody></table>"
+        )
 
 
 def _row_ids(read: Predictions) -> list[Any] | None:

@@ -4,25 +4,21 @@ The same rows for any batches and any number of workers.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate.calibrate import Calibrator
+from focalibrate.comparison import N_UNITS, Batch, Sums, judge
 from focalibrate.engines import Backend
 from focalibrate.io import Predictions, Scan, align
 from focalibrate.io.repeats import SharedRows
-from focalibrate.pipeline.examples import Examples, zeros_note
-from focalibrate.pipeline.work import (
-    Chunk,
-    chunks_of,
-    in_order,
-    outcomes_of,
-    part_tasks,
-    rows_of_pieces,
-)
+from focalibrate.metrics.sketch import MAX_CLASSWISE
+from focalibrate.pipeline.examples import Examples, Zeros
+from focalibrate.pipeline.work import Chunk, chunks_of, in_order, outcomes_of, rows_of_pieces
 
 FIT_ROWS = 200_000
 FIT_ENTRIES = 40_000_000
@@ -31,8 +27,10 @@ SHOWN_ROWS = 50_000
 SHOWN_ENTRIES = 10_000_000
 """Limits on the evaluated rows, and scores, that the diagrams of the page are drawn from."""
 LARGEST_HASH = 2**64 - 1
-MOVED = 4096
-"""Rows moved at once when the buffer is tidied."""
+
+
+FitRows = int | Literal["all"]
+"""Most rows to fit on."""
 
 
 def fit_rows_of(n_classes: int, asked: int | None = None) -> int:
@@ -43,6 +41,13 @@ def fit_rows_of(n_classes: int, asked: int | None = None) -> int:
         (200000, 40000, 100000)
     """
     return asked if asked is not None else max(1000, min(FIT_ROWS, FIT_ENTRIES // n_classes))
+
+
+def rows_to_fit(scan: Scan, fit_rows: FitRows | None = None) -> Predictions | None:
+    """Return all rows where they are no more than are fitted on; None where they are more."""
+    if fit_rows == "all" or scan.first.layout.form == "options":  # which are ranked row by row
+        return scan.read()
+    return scan.read_up_to(fit_rows_of(scan.n_classes, fit_rows))
 
 
 def row_hash(positions: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -59,38 +64,72 @@ def row_hash(positions: NDArray[np.int64]) -> NDArray[np.uint64]:
         return z ^ (z >> np.uint64(31))
 
 
-@dataclass(frozen=True, eq=False)
+def _hashed(
+    batch: Predictions, first: int, class_names: tuple[str, ...] | None
+) -> tuple[NDArray[np.uint64], Examples]:
+    """Return the rows of a batch with a weight above 0, and the hash of the position of each."""
+    hashes = row_hash(np.arange(first, first + batch.n_rows, dtype=np.int64))
+    if batch.weights is not None:
+        hashes = hashes[batch.weights > 0]
+    return hashes, Examples.of_predictions(align(batch, class_names))
+
+
 class Drawn:
-    """The rows with the smallest hashes.
+    """The rows with the smallest hashes of those seen so far; memory is that of a few more.
 
     Attributes:
-        examples: in the order of their hashes.
-        hashes: of these rows, in ascending order.
         rows: of each piece of the data set, those of weight 0 included.
         n_rows: rows in all, without those of weight 0.
-        n_zero_rows: rows in all with a probability of exactly 0.
-        least_positive: the smallest probability above 0 in all rows.
+        zeros: of all rows.
         shared: what shows that parts hold the same rows.
     """
 
-    examples: Examples
-    hashes: NDArray[np.uint64]
-    rows: tuple[int, ...]
-    n_rows: int
-    n_zero_rows: int = 0
-    least_positive: float = 1.0
-    shared: SharedRows = field(default_factory=SharedRows)
+    def __init__(self, n_keep: int, limit: int = LARGEST_HASH) -> None:
+        """Keep `n_keep` rows, none with a hash above `limit`."""
+        self.n_keep, self.limit = n_keep, np.uint64(limit)
+        self.rows: list[int] = []
+        self.n_rows, self.zeros = 0, Zeros()
+        self.shared = SharedRows()
+        self._kept: list[tuple[NDArray[np.uint64], Examples]] = []
 
+    def add(self, hashes: NDArray[np.uint64], examples: Examples) -> None:
+        """Look at more rows."""
+        self.n_rows += examples.n_rows
+        self.zeros += Zeros.of(examples)
+        chosen = np.flatnonzero(hashes <= self.limit)
+        if len(chosen):
+            self._kept.append((hashes[chosen], examples.take(chosen)))
+        if sum(len(one) for one, _ in self._kept) > self.n_keep + self.n_keep // 4:
+            self._drop()
 
-@dataclass(frozen=True, kw_only=True)
-class DrawTask:
-    """What is needed to draw rows of a chunk."""
+    def merge(self, other: "Drawn") -> None:
+        """Add what was drawn from other rows, after these."""
+        self.rows += other.rows
+        self.n_rows += other.n_rows
+        self.zeros += other.zeros
+        self.shared.merge(other.shared)
+        self._kept += other._kept
 
-    chunk: Chunk
-    n_keep: int
-    class_names: tuple[str, ...] | None
-    limit: int = LARGEST_HASH
-    """the largest hash of a row to keep"""
+    def _drop(self) -> None:
+        """Drop all rows but those with the smallest hashes, some at a time: without a copy."""
+        hashes = self.hashes
+        if len(hashes) <= self.n_keep:
+            return
+        self.limit = np.partition(hashes, self.n_keep - 1)[self.n_keep - 1]
+        for i, (some, examples) in enumerate(self._kept):
+            chosen = some <= self.limit
+            self._kept[i] = some[chosen], examples.take(chosen)
+        self._kept = [pair for pair in self._kept if len(pair[0])]
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        """Of the rows kept, as they came."""
+        return np.concatenate([np.empty(0, np.uint64), *(some for some, _ in self._kept)])
+
+    def take(self, start: int, stop: int | None) -> Examples:
+        """Return the rows kept, by their rank among all hashes."""
+        self._drop()
+        return Examples.joined([e for _, e in self._kept], np.argsort(self.hashes)[start:stop])
 
 
 def draw(
@@ -111,154 +150,44 @@ def draw(
         class_names: the order to put the classes in, by name.
         backend: where the rows are read in parallel; None: in this process.
     """
-    if backend is None:  # one task counts the rows as it reads them
-        whole = Chunk(at=tuple(part_tasks(scan)), first=0, n_rows=0)
-        return _drawn(scan, [DrawTask(chunk=whole, n_keep=n_keep, class_names=class_names)], None)
-    chunks = chunks_of(scan, rows_of_pieces(scan, backend))
-    n_rows = sum(chunk.n_rows for chunk in chunks)
+    if backend is None:  # one call counts the rows as it reads them
+        found = draw_chunk(Chunk.of(scan, scan.pieces), n_keep, LARGEST_HASH, class_names)
+        return _not_empty(found, scan)
+    rows = rows_of_pieces(scan, backend)
     wanted = n_keep + 6 * math.sqrt(n_keep) + 16  # so that they are almost surely enough
-    share = wanted / max(n_rows, 1)
+    share = wanted / max(sum(rows), 1)
     while True:
         limit = min(LARGEST_HASH, int(share * LARGEST_HASH))
-        tasks = [
-            DrawTask(chunk=chunk, n_keep=n_keep, limit=limit, class_names=class_names)
-            for chunk in chunks
-        ]
-        found = _drawn(scan, tasks, backend)
-        if len(found.hashes) >= min(n_keep, found.n_rows):
+        calls = [(chunk, n_keep, limit, class_names) for chunk in chunks_of(scan, rows)]
+        found = Drawn(n_keep)
+        for one in in_order(outcomes_of(backend, draw_chunk, calls)):
+            found.merge(one)
+        if len(found.hashes) >= min(n_keep, _not_empty(found, scan).n_rows):
             return found
         share = max(2 * share, wanted / found.n_rows)  # many rows have a weight of 0
 
 
-def _drawn(scan: Scan, tasks: Sequence[DrawTask], backend: Backend | None) -> Drawn:
-    names = [task.chunk.name for task in tasks]
-    parts = list(in_order(outcomes_of(backend, draw_chunk, tasks, names)))
-    n_used = sum(part.n_rows for part in parts)
-    if not n_used:
+def _not_empty(found: Drawn, scan: Scan) -> Drawn:
+    if not found.n_rows:
         raise ValueError(f"{scan.source}: has no rows with a weight above 0.")
-    hashes = np.concatenate([part.hashes for part in parts])
-    order = np.argsort(hashes)[: tasks[0].n_keep]
-    filled = [part.examples for part in parts if part.examples.n_rows] or [parts[0].examples]
-    shared = SharedRows()
-    for part in parts:
-        shared.merge(part.shared)
-    return Drawn(
-        filled[0] if len(filled) == 1 else Examples.joined(filled).take(order),
-        hashes[order],
-        tuple(n for part in parts for n in part.rows),
-        n_used,
-        sum(part.n_zero_rows for part in parts),
-        min(part.least_positive for part in parts),
-        shared,
-    )
+    return found
 
 
-def draw_chunk(task: DrawTask) -> Drawn:
-    """Return the rows of a chunk that have the smallest hashes."""
-    kept: _Buffer | None = None
-    n_rows = n_zero_rows = 0
-    least = 1.0
-    rows, start, shared = [], task.chunk.first, SharedRows()
-    for piece in task.chunk.at:
-        before, is_part = start, len(piece.data.parts) > 1
-        for given in piece.batches():
-            if is_part:
-                shared.add(given)
-            batch = align(given, task.class_names)
-            if batch.labels is None:
-                raise ValueError(f"{batch.source}: no labels found. Pass --labels FILE.")
-            positions = np.arange(start, start + batch.n_rows, dtype=np.int64)
-            start += batch.n_rows
-            is_used = np.ones(batch.n_rows, bool) if batch.weights is None else batch.weights > 0
-            n_rows += int(is_used.sum())
-            if batch.kind == "probs":
-                used = batch.scores[is_used]
-                n_zero_rows += int((used == 0).any(axis=1).sum())
-                least = float(np.min(used, where=used > 0, initial=least))
-            if kept is None:
-                kept = _Buffer(task.n_keep, batch, task.limit)
-            kept.add(row_hash(positions), batch, is_used)
-        rows.append(start - before)
-    if kept is None:
-        kept = _Buffer(0, task.chunk.at[0].scan().first, 0)
-    return Drawn(*kept.drawn(), tuple(rows), n_rows, n_zero_rows, least, shared)
-
-
-class _Buffer:
-    """A buffer of rows with small hashes; when it is full, the larger ones are dropped."""
-
-    def __init__(self, n_keep: int, like: Predictions, limit: int) -> None:
-        self.n_keep, self.used, self.like = n_keep, 0, like
-        self.limit = np.uint64(limit)
-        room = n_keep + n_keep // 4 + 1
-        self.hashes = np.empty(room, np.uint64)
-        self.columns = {
-            name: np.empty((room, *array.shape[1:]), array.dtype if name in SCORES else object)
-            for name, array in _columns(like).items()
-        }
-
-    def add(
-        self, hashes: NDArray[np.uint64], batch: Predictions, is_used: NDArray[np.bool_]
-    ) -> None:
-        chosen = np.flatnonzero(is_used & (hashes <= self.limit))
-        given = _columns(batch)
-        while len(chosen):
-            free = len(self.hashes) - self.used
-            if not free:
-                self._tidy()
-                chosen = chosen[hashes[chosen] <= self.limit]
-                continue
-            some, chosen = chosen[:free], chosen[free:]
-            to = slice(self.used, self.used + len(some))
-            self.hashes[to] = hashes[some]
-            for name, array in self.columns.items():
-                array[to] = given[name][some]
-            self.used += len(some)
-
-    def _tidy(self) -> None:
-        """Keep the smallest hashes, moving rows down a few at a time: no second copy is made."""
-        if self.used <= self.n_keep:
-            return
-        kept = np.argpartition(self.hashes[: self.used], self.n_keep - 1)[: self.n_keep]
-        kept.sort()
-        self.limit = self.hashes[kept].max()
-        for array in (self.hashes, *self.columns.values()):
-            for start in range(0, len(kept), MOVED):
-                piece = kept[start : start + MOVED]
-                array[start : start + len(piece)] = array[piece]
-        self.used = self.n_keep
-
-    def drawn(self) -> tuple[Examples, NDArray[np.uint64]]:
-        self._tidy()
-        order = np.argsort(self.hashes[: self.used])
-        found = {name: array[order] for name, array in self.columns.items()}
-        examples = Examples(
-            scores=found["scores"],
-            kind=self.like.kind,
-            labels=found["labels"],
-            weights=found.get("weights"),
-            groups={name: _plain(found[f"by {name}"]) for name in self.like.groups},
-            class_names=self.like.class_names,
-        )
-        return examples, self.hashes[order]
-
-
-SCORES = ("scores", "labels", "weights")
-
-
-def _columns(batch: Predictions) -> dict[str, NDArray[Any]]:
-    """Return what is kept of each row; groups as objects, whose type may change with batches."""
-    labels = np.empty(batch.n_rows, np.int64) if batch.labels is None else batch.labels
-    found: dict[str, NDArray[Any]] = {"scores": batch.scores, "labels": labels}
-    if batch.weights is not None:
-        found["weights"] = batch.weights
-    return found | {f"by {name}": np.asarray(c) for name, c in batch.groups.items()}
-
-
-def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Return objects as numbers if all are numbers, else as text."""
-    found = np.array(values.tolist())
-    return found if found.dtype.kind in "biuf" else values
+def draw_chunk(
+    chunk: Chunk, n_keep: int, limit: int, class_names: tuple[str, ...] | None
+) -> Drawn:
+    """Return the rows of a chunk that have the smallest hashes, none above `limit`."""
+    found, position = Drawn(n_keep, limit), chunk.first
+    for piece in chunk.pieces:
+        before = position
+        for batch in chunk.batches([piece]):
+            if len(chunk.data.parts) > 1:
+                found.shared.add(batch)
+            hashes, examples = _hashed(batch, position, class_names)
+            found.add(hashes, replace(examples, layout=chunk.data.first.layout))
+            position += batch.n_rows
+        found.rows.append(position - before)
+    return found
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -275,7 +204,7 @@ class ChosenRows:
     """rows of the data set"""
     n_tested: int
     """rows to evaluate on"""
-    rows: tuple[int, ...]
+    rows: Sequence[int]
     """of each piece of the data set that is evaluated on"""
     notes: tuple[str, ...]
     """what was done to probabilities of 0, and whether parts share rows"""
@@ -292,28 +221,87 @@ def choose_rows(
     names, k = source.class_names, source.n_classes
     n_fit = fit_rows_of(k, fit_rows)
     n_shown = max(1, min(SHOWN_ROWS, SHOWN_ENTRIES // k))
+    limit: int | None = None
     if test is None:
-        drawn = draw(source, n_fit + n_shown, names, backend=backend)
+        drawn = tested = draw(source, n_fit + n_shown, names, backend=backend)
         n_fit = min(n_fit, drawn.n_rows // 2)
-        shown, n_tested = drawn.examples.take(slice(n_fit, None)), drawn.n_rows - n_fit
-        limit: int | None = int(drawn.hashes[n_fit - 1])
-        every = [drawn]
+        shown, n_tested = drawn.take(n_fit, None), drawn.n_rows - n_fit
+        limit = int(np.sort(drawn.hashes)[n_fit - 1])
     else:
-        every = [draw(source, n_fit, names, backend=backend)]
-        every.append(draw(test, n_shown, names, backend=backend))
-        shown, limit, n_tested = every[1].examples, None, every[1].n_rows
-    mix, notes = zeros_note(
-        sum(one.n_zero_rows for one in every), min(one.least_positive for one in every), k
-    )
-    again = [note for one in every for note in one.shared.notes()]
-    fitted = replace(every[0].examples.take(slice(0, n_fit)), predictions=source.first)
-    shown = replace(shown, predictions=(test or source).first)
+        drawn = draw(source, n_fit, names, backend=backend)
+        tested = draw(test, n_shown, names, backend=backend)
+        shown, n_tested = tested.take(0, None), tested.n_rows
+    every = list(dict.fromkeys([drawn, tested]))
+    mix, notes = sum((one.zeros for one in every), Zeros()).rule(k)
     return ChosenRows(
-        fitted=fitted.with_zero_mix(mix),
-        shown=shown.with_zero_mix(mix),
+        fitted=replace(drawn.take(0, n_fit), zero_mix=mix),
+        shown=replace(shown, zero_mix=mix),
         limit=limit,
-        n_source=every[0].n_rows,
+        n_source=drawn.n_rows,
         n_tested=n_tested,
-        rows=every[-1].rows,
-        notes=(*notes, *again),
+        rows=tested.rows,
+        notes=(*notes, *(note for one in every for note in one.shared.notes())),
     )
+
+
+def judge_scan(
+    fitted: Mapping[str, Calibrator],
+    scan: Scan,
+    rows: ChosenRows,
+    *,
+    n_bins: int,
+    backend: Backend | None = None,
+) -> dict[str, Sums]:
+    """Return the sums over the rows of a data set to evaluate on, for each method.
+
+    Every chunk of the data is summed by itself and the sums are added in order, so that the
+    result is the same to the last bit for any number of workers.
+
+    Args:
+        fitted: the calibrator of each method, fitted on other rows.
+        scan: the data set.
+        rows: which of its rows are evaluated on.
+        n_bins: bins of the binned errors.
+        backend: where chunks are evaluated in parallel; None: in this process, one by one.
+
+    Raises:
+        EngineError: chunks failed, or the workers were lost.
+    """
+    told = rows.limit, rows.fitted.zero_mix, rows.fitted.class_names
+    calls = [(chunk, fitted, n_bins, *told) for chunk in chunks_of(scan, rows.rows)]
+    found = in_order(outcomes_of(backend, judge_chunk, calls))
+    total = next(found)
+    for sums in found:
+        for method, one in sums.items():
+            total[method].merge(one)
+    return total
+
+
+def judge_chunk(
+    chunk: Chunk,
+    fitted: Mapping[str, Calibrator],
+    n_bins: int,
+    limit: int | None,
+    zero_mix: float,
+    class_names: tuple[str, ...] | None,
+) -> dict[str, Sums]:
+    """Evaluate all methods on the rows of a chunk whose hash is above `limit`, or on all."""
+
+    def batches() -> Iterator[Batch]:
+        position = chunk.first
+        for batch in chunk.batches(half=chunk.data.n_classes > MAX_CLASSWISE):
+            hashes, examples = _hashed(batch, position, class_names)
+            position += batch.n_rows
+            if limit is not None:
+                kept = hashes > np.uint64(limit)
+                hashes, examples = hashes[kept], examples.take(kept)
+            if examples.n_rows:
+                yield Batch(
+                    logits=replace(examples, zero_mix=zero_mix).logits,
+                    labels=examples.labels.astype(np.intp, copy=False),
+                    unit=(hashes >> np.uint64(7)).astype(np.int64) % N_UNITS,
+                    weights=examples.weights,
+                    groups=examples.groups,
+                )
+
+    return judge(fitted, batches(), n_bins=n_bins)

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from focalibrate.calibrate.grouped import log_probs_by_row
 from focalibrate.engines import Backend
 from focalibrate.io import (
     PredictionFileError,
-    Predictions,
     Scan,
     SketchFile,
     align,
@@ -27,28 +26,8 @@ from focalibrate.io import (
 )
 from focalibrate.metrics import Sketch
 from focalibrate.metrics.sketch import row_terms
-from focalibrate.pipeline.work import (
-    PartTask,
-    Progress,
-    digest,
-    in_order,
-    outcomes_of,
-    part_tasks,
-    used_versions,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SketchTask:
-    """What is needed to sketch one part."""
-
-    at: PartTask
-    n_bins: int
-    calibrator: Calibrator | None
-    folder: Path | None
-    """where finished parts are kept"""
-    key: str
-    """of everything that decides the sketch: the name of its file"""
+from focalibrate.pipeline.examples import Examples
+from focalibrate.pipeline.work import Chunk, Progress, in_order, key_of, outcomes_of, used_versions
 
 
 def sketch_predictions(
@@ -101,129 +80,109 @@ def sketch_predictions(
             f"{opened.source}: `cluster` needs rows in memory, which a sketch does not have."
         )
     fitted = None if calibrator is None else json.dumps(calibrator.to_dict(), sort_keys=True)
-    tasks = [
-        SketchTask(
-            at=at,
-            n_bins=n_bins,
-            calibrator=calibrator,
-            folder=None if folder is None else folder.absolute(),
-            key=digest([at.stamp, n_bins, fitted]),
-        )
-        for at in part_tasks(opened)
-    ]
+    calls: list[_Call] = []
+    for piece in opened.pieces:
+        name = f"{key_of(opened, piece, n_bins, fitted)}.sketch"
+        kept = None if folder is None else folder.absolute() / name
+        calls.append((Chunk.of(opened, [piece]), n_bins, calibrator, kept))
     names: list[str] = []
-    filled = _filled(_in_turn(tasks, backend, progress), names)
-    first = next(filled, None)
+
+    def filled() -> Iterator[SketchFile]:
+        """Yield the sketches that have rows, and note the part that each is of."""
+        for file in _in_turn(calls, backend, progress or (lambda done, total: None)):
+            if file is not None:
+                names.append(file.sources[0])
+                yield file
+
+    files = filled()
+    first = next(files, None)
     if first is None:
         raise PredictionFileError(f"{opened.source}: has no rows with a weight above 0.")
-    merged = merge_sketches(chain([first], filled), names)
-    return replace(merged, sources=(opened.describe(),))
+    return replace(merge_sketches(chain([first], files), names), sources=(opened.describe(),))
+
+
+_Call = tuple[Chunk, int, Calibrator | None, Path | None]
+"""The arguments of `sketch_part`."""
 
 
 def _in_turn(
-    tasks: Sequence[SketchTask], backend: Backend | None, progress: Progress | None
+    calls: Sequence[_Call], backend: Backend | None, progress: Progress
 ) -> Iterator[SketchFile | None]:
     """Yield the sketches in the order of the parts: kept ones, and those that are made now."""
-    missing = [task for task in tasks if _kept(task) is None]
-    say = progress or (lambda done, total: None)
-    done = len(tasks) - len(missing)
-    say(done, len(tasks))
+    missing = {i: call for i, call in enumerate(calls) if _kept(call[-1]) is None}
+    places = list(missing)
+    done = len(calls) - len(missing)
+    progress(done, len(calls))
 
     def made() -> Iterator[tuple[int, SketchFile | None]]:
-        names = [task.at.name for task in missing]
-        for n, (place, file) in enumerate(outcomes_of(backend, sketch_part, missing, names), 1):
-            _keep(missing[place], file)  # from a worker without this folder
-            say(done + n, len(tasks))
+        found = outcomes_of(backend, sketch_part, list(missing.values()))
+        for n, (place, file) in enumerate(found, done + 1):
+            _keep(calls[places[place]][-1], file)  # from a worker without this folder
+            progress(n, len(calls))
             yield place, file
 
-    new, keys = in_order(made()), {task.key for task in missing}
-    for task in tasks:
-        yield next(new) if task.key in keys else _kept(task)
+    new = in_order(made())
+    for i, call in enumerate(calls):
+        yield next(new) if i in missing else _kept(call[-1])
     yield from new  # which raises if some failed
 
 
-def _filled(files: Iterator[SketchFile | None], names: list[str]) -> Iterator[SketchFile]:
-    """Yield the sketches that have rows, and note the part that each is of."""
-    for file in files:
-        if file is not None:
-            names.append(file.sources[0])
-            yield file
-
-
-def sketch_part(task: SketchTask) -> SketchFile | None:
-    """Sketch one part and keep it in the folder; None where it has no rows of weight above 0."""
-    kept = _kept(task)
-    if kept is not None:
-        return kept
-    scan, calibrator = task.at.scan(), task.calibrator
-    names = None if calibrator is None else calibrator.class_names
-    sketch: Sketch | None = None
-    found_names = scan.class_names
-    for batch in _counted(task.at.batches()):
-        aligned = align(batch, names)
-        found_names = aligned.class_names
-        more = batch_sketch(aligned, calibrator=calibrator, n_bins=task.n_bins)
-        sketch = more if sketch is None else sketch + more
+def sketch_part(
+    chunk: Chunk, n_bins: int, calibrator: Calibrator | None, kept: Path | None
+) -> SketchFile | None:
+    """Sketch one part and keep it in a file; None where it has no rows of weight above 0."""
+    before = _kept(kept)
+    if before is not None:
+        return before
+    sketch, class_names = None, chunk.data.class_names
+    for batch in chunk.batches():
+        aligned = align(batch, None if calibrator is None else calibrator.class_names)
+        class_names = aligned.class_names
+        examples = Examples.of_predictions(aligned)
+        if examples.n_rows:
+            more = _sketch_of(examples, calibrator, n_bins)
+            sketch = more if sketch is None else sketch + more
     if sketch is None:
         return None
     file = SketchFile(
         sketch=sketch,
-        class_names=found_names,
-        kind=scan.kind,
+        class_names=class_names,
+        kind=chunk.data.kind,
         calibrator="" if calibrator is None else calibrator.describe(),
-        sources=(task.at.name,),
+        sources=(chunk.name,),
         versions={name: (text,) for name, text in used_versions().items()},
     )
-    _keep(task, file)
+    _keep(kept, file)
     return file
 
 
-def batch_sketch(
-    batch: Predictions, *, calibrator: Calibrator | None = None, n_bins: int = 15
-) -> Sketch:
-    """Return the sketch of predictions that were read, and so checked."""
-    if batch.labels is None:
-        raise PredictionFileError(f"{batch.source}: no labels found.")
-    scores: Any = batch.scores
-    given: Literal["probs", "log_probs", "logits"] = batch.kind
-    groups = {name: np.asarray(column) for name, column in batch.groups.items()}
+def _sketch_of(examples: Examples, calibrator: Calibrator | None, n_bins: int) -> Sketch:
+    """Return the sketch of rows that were read, and so checked."""
+    scores: Any = {examples.kind: examples.scores}
     if calibrator is not None:
-        scores = log_probs_by_row(calibrator, groups, **{batch.kind: batch.scores})
-        given = "log_probs"
+        scores = {"log_probs": log_probs_by_row(calibrator, examples.groups, **scores)}
+    ((given, values),) = scores.items()
+    weights = examples.weights
     terms = row_terms(
-        np.asarray(scores), batch.labels, given=given, weights=batch.weights, n_bins=n_bins
+        np.asarray(values), examples.labels, given=given, weights=weights, n_bins=n_bins
     )
-    return Sketch.of_terms(terms, groups=groups, n_bins=n_bins)
+    return Sketch.of_terms(terms, groups=examples.groups, n_bins=n_bins)
 
 
-def _counted(batches: Iterator[Predictions]) -> Iterator[Predictions]:
-    """Yield the batches without rows of weight 0."""
-    for batch in batches:
-        if batch.weights is None or batch.weights.all():
-            yield batch
-            continue
-        kept = np.flatnonzero(batch.weights)
-        if len(kept):
-            yield batch.take(kept)
-
-
-def _kept(task: SketchTask) -> SketchFile | None:
+def _kept(path: Path | None) -> SketchFile | None:
     """Return the sketch of a part that was finished before; None where it was not."""
-    if task.folder is None:
+    if path is None:
         return None
     try:
-        return parse_sketch((task.folder / f"{task.key}.sketch").read_bytes(), task.at.name)
+        return parse_sketch(path.read_bytes(), path)
     except (PredictionFileError, OSError):  # absent, or damaged: it is made again
         return None
 
 
-def _keep(task: SketchTask, file: SketchFile | None) -> None:
-    if task.folder is None or file is None:
-        return
-    path = task.folder / f"{task.key}.sketch"
-    if path.exists():
+def _keep(path: Path | None, file: SketchFile | None) -> None:
+    if path is None or file is None or path.exists():
         return
     with suppress(OSError):  # a worker elsewhere may not have the folder: its answer is enough
-        task.folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(path, force=True) as beside:
             beside.write_bytes(sketch_bytes(file))

@@ -57,14 +57,11 @@ def _line(measure: Measure) -> str:
 
 def besides_of(examples: Examples, probs: NDArray[Any], *, seed: int) -> Besides:
     """Return what the data's format can be asked for, of these probabilities ``[N, K]``."""
-    read = examples.predictions
-    if read is None or read.n_rows != len(probs):
-        return Besides()
-    matched = read.layout.matched
+    matched = examples.layout.matched
     if matched is not None and len(matched) == len(probs):
         now = replace(matched, confidence=np.asarray(probs[:, 1], np.float64))
         return Besides(tuple(measures_of(now, seed=seed)))
-    if not (read.layout.letters and examples.order is not None):
+    if not (examples.layout.letters and examples.order is not None):
         return Besides()
     back = np.argsort(examples.order, axis=1)
     shown = np.take_along_axis(probs, back, axis=1)

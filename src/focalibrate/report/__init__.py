@@ -10,13 +10,11 @@
     )
     write_report("report.html", data)
 
-`write_dynamics` writes the page of a training run into its folder. `reliability_diagram` and the
-like draw in notebooks.
+`reliability_diagram` and the like draw in notebooks.
 """
 
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
 from focalibrate.report.data import SCHEMA_VERSION, PageData, page_data
-from focalibrate.report.dynamics import dynamics_data, next_command, write_dynamics
 from focalibrate.report.page import render_report, write_report
 from focalibrate.report.plot import (
     ReliabilityDisplay,
@@ -39,13 +37,10 @@ __all__ = [
     "binned_diagram",
     "criterion_grid",
     "deployment_snippets",
-    "dynamics_data",
-    "next_command",
     "page_data",
     "reliability_diagram",
     "render_report",
     "simplex_map",
     "temperature_grid",
-    "write_dynamics",
     "write_report",
 ]

@@ -1,12 +1,14 @@
 """Probabilities of single rows: what the page needs for any class, threshold and cost."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.report._packed import pack
+from focalibrate._array import Floats
+from focalibrate.report._packed import pack, sample_of
 
 MAX_ENTRIES = 120_000
 MAX_ROWS = 20_000
@@ -123,3 +125,16 @@ class Entries:
 def _sixteen_bits(p: NDArray[np.floating]) -> NDArray[np.uint16]:
     codes: NDArray[np.uint16] = np.rint(p.astype(np.float64) * 65535).astype(np.uint16)
     return codes
+
+
+def planned_entries(
+    probs: Callable[[Any], tuple[NDArray[Any], NDArray[Any]]],
+    n: int,
+    k: int,
+    weights: Floats | None,
+    rng: np.random.Generator,
+) -> Entries:
+    """Return the collector of the rows shown: all, or a random sample if not all fit."""
+    pilot = np.sort(rng.permutation(n)[:PILOT])
+    n_shown, floor = plan_entries(*probs(pilot), n=n)
+    return Entries(sample_of(n, n_shown, weights, rng), k, floor)

@@ -23,7 +23,8 @@ from focalibrate.io import ScoreKind
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.slices import WorstSlice
-from focalibrate.report._judged import BeforeAfter, judge_rows, planned_entries
+from focalibrate.report._entries import planned_entries
+from focalibrate.report._judged import judge_rows
 from focalibrate.report._packed import packed_sample
 from focalibrate.report.criterion import CriterionGrid
 from focalibrate.report.diagrams import (
@@ -31,7 +32,6 @@ from focalibrate.report.diagrams import (
     diagrams,
     risk_coverage,
     top_label_figures,
-    weighted_mean,
 )
 from focalibrate.report.numbers import short
 from focalibrate.report.provenance import Provenance
@@ -134,18 +134,19 @@ def page_data(
     rows, targets = scored.logits, scored.labels
     n_classes = rows.shape[1]
     _check(comparison, rows, class_names)
-    pair = BeforeAfter(rows, targets, comparison, choice.row.method)
-    rng = np.random.default_rng(seed)
-    entries = planned_entries(pair, rng)
-    weights = comparison.weights
-    judged = judge_rows(pair, entries)
-    sides = [
-        top_label_figures(confidence, correct, weights)
-        for confidence, correct in zip(judged.confidence, judged.correct, strict=True)
-    ]
+    weights, is_kept = comparison.weights, choice.row.method == "identity"
+
+    def probs(index: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        raw = comparison.held_out_probs("identity", rows, index)
+        return raw, raw if is_kept else comparison.held_out_probs(choice.row.method, rows, index)
+
+    entries = planned_entries(probs, len(rows), n_classes, weights, np.random.default_rng(seed))
+    before, after = judge_rows(probs, targets, weights, entries)
+    sides = {"before": before, "after": after}
+    figures = {n: top_label_figures(s.confidence, s.correct, weights) for n, s in sides.items()}
     if are_answers:
-        for side, p in zip(sides, judged.positive, strict=True):
-            side["risk"] = risk_coverage(p, targets == 1, weights)
+        for name, side in sides.items():
+            figures[name]["risk"] = risk_coverage(side.positive, targets == 1, weights)
     document = {
         "schema": SCHEMA_VERSION,
         "title": title if title is not None else _title(provenance),
@@ -165,13 +166,13 @@ def page_data(
         "n_resamples": comparison.n_resamples,
         "bin_counts": list(BIN_COUNTS),
         "class_names": None if class_names is None else [str(name) for name in class_names],
-        "accuracy": short(weighted_mean(judged.correct[0], weights)),
+        "accuracy": short(float(np.average(before.correct, weights=weights))),
         "assessment": None
         if assessment is None
         else {
             "before": assessment_record(assessment),
             "after": None
-            if assessment_after is None or choice.row.method == "identity"
+            if assessment_after is None or is_kept
             else assessment_record(assessment_after),
         },
         "groups": group_records(groups),
@@ -180,17 +181,15 @@ def page_data(
         "deploy": [asdict(snippet) for snippet in _snippets(choice, by_group, scores)],
         "methods": [method_record(row, comparison, choice) for row in comparison.rows],
         "skipped": [list(pair) for pair in comparison.skipped],
-        "before": sides[0],
-        "after": sides[1],
+        **figures,
         "positive": None
         if n_classes != 2
         else {
-            which: diagrams(judged.positive[i], targets == 1, weights)
-            for i, which in enumerate(("before", "after"))
+            name: diagrams(side.positive, targets == 1, weights) for name, side in sides.items()
         },
-        "classes": class_table(judged, targets, n_classes, weights),
+        "classes": class_table(before, after, targets, n_classes, weights),
         "entries": entries.record(),
-        "mistakes": mistakes(judged, targets, ids),
+        "mistakes": mistakes(before, after, targets, ids),
         "rows": None if criterion is None else packed_sample(rows, targets, weights, seed),
         "criterion": None if criterion is None else criterion_record(criterion),
         "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},

@@ -44,13 +44,6 @@ def top_label_figures(
     }
 
 
-def weighted_mean(values: NDArray[Any], weights: Floats | None) -> float:
-    """Return the mean, or nan if there are no values."""
-    if len(values) == 0 or (weights is not None and not weights.any()):
-        return float("nan")
-    return float(np.average(values, weights=weights))
-
-
 def _curve(curve: ReliabilityCurve) -> dict[str, Any]:
     """Return the blocks of the curve and its band, with as many digits as a screen shows."""
     columns = {

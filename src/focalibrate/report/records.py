@@ -11,7 +11,7 @@ from focalibrate.calibrate import METHODS
 from focalibrate.comparison import Choice, Comparison, GroupChoice, MethodResult, Score, parameters
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.groups import GroupAssessment
-from focalibrate.report._judged import JudgedRows
+from focalibrate.report._judged import Side
 from focalibrate.report.criterion import CriterionGrid
 from focalibrate.report.numbers import short, shorts
 
@@ -68,10 +68,13 @@ def score_record(value: Score) -> list[float | None]:
 
 
 def class_table(
-    judged: JudgedRows, labels: NDArray[np.intp], k: int, weights: NDArray[np.float64] | None
+    before: Side,
+    after: Side,
+    labels: NDArray[np.intp],
+    k: int,
+    weights: NDArray[np.float64] | None,
 ) -> dict[str, Any]:
     """Return the columns of the table of classes; counts are of rows, means are weighted."""
-    before, after = judged.predicted
     w = np.ones(len(labels)) if weights is None else weights
 
     def total(index: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
@@ -81,35 +84,37 @@ def class_table(
         out = np.full(k, np.nan)
         return shorts(np.divide(part, whole, out=out, where=whole > 0), 4)
 
-    hits = total(labels, w * judged.correct[0])
-    predicted = total(before, w)
+    hits = total(labels, w * before.correct)
+    predicted = total(before.predicted, w)
     return {
         "count": np.bincount(labels, minlength=k).tolist(),
-        "predicted": np.bincount(before, minlength=k).tolist(),
+        "predicted": np.bincount(before.predicted, minlength=k).tolist(),
         "recall": mean(hits, total(labels, w)),
         "precision": mean(hits, predicted),
-        "confidence_before": mean(total(before, w * judged.confidence[0]), predicted),
-        "confidence_after": mean(total(after, w * judged.confidence[1]), total(after, w)),
-        "ece_before": shorts(judged.classwise[0].ece(), 4),
-        "ece_after": shorts(judged.classwise[1].ece(), 4),
+        "confidence_before": mean(total(before.predicted, w * before.confidence), predicted),
+        "confidence_after": mean(
+            total(after.predicted, w * after.confidence), total(after.predicted, w)
+        ),
+        "ece_before": shorts(before.classwise.ece(), 4),
+        "ece_after": shorts(after.classwise.ece(), 4),
     }
 
 
 def mistakes(
-    judged: JudgedRows, labels: NDArray[np.intp], ids: Any = None
+    before: Side, after: Side, labels: NDArray[np.intp], ids: Any = None
 ) -> list[dict[str, Any]]:
     """Return the wrong predictions with the highest confidence, highest first."""
-    wrong = np.flatnonzero(~judged.correct[0])
-    order = np.lexsort((wrong, -judged.confidence[0][wrong]))
+    wrong = np.flatnonzero(~before.correct)
+    order = np.lexsort((wrong, -before.confidence[wrong]))
     return [
         {
             "row": int(i),
             "id": None if ids is None else str(ids[i]),
             "label": int(labels[i]),
-            "predicted": int(judged.predicted[0][i]),
-            "predicted_after": int(judged.predicted[1][i]),
-            "before": short(float(judged.confidence[0][i])),
-            "after": short(float(judged.of_predicted[i])),
+            "predicted": int(before.predicted[i]),
+            "predicted_after": int(after.predicted[i]),
+            "before": short(float(before.confidence[i])),
+            "after": short(float(after.of_predicted[i])),
         }
         for i in wrong[order][:N_MISTAKES]
     ]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from focalibrate.calibrate import FocalTemperatureScaling
-from focalibrate.cli import _errors, _group
+from focalibrate.cli import _group
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_full_disk_behind_the_output(tmp_path, val):
 
 
 def test_a_missing_extra_is_found_before_fitting(cli, val, tmp_path, monkeypatch):
-    monkeypatch.setattr(_errors.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "onnx", None)
     done = cli("calibrate", "val.npz", "--onnx", ok=False)
     assert done.returncode == 1
     assert "pip install onnx onnxruntime" in done.stderr

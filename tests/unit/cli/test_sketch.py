@@ -122,5 +122,6 @@ def test_an_evaluation_has_a_page(cli, tmp_path):
         assert mine["apart"]["Brier score"][name] == near
     assert mine["risk"]["risk"][-1] == pytest.approx(theirs["risk"]["risk"][-1], abs=1e-3)
     done = cli("evaluate", "rows.sketch", "-o", "sketch.html", ok=False)
-    assert "pass --force" in " ".join(done.stderr.split())
+    assert "already exists and is not overwritten" in " ".join(done.stderr.split())
+    assert "--force" in " ".join(done.stderr.split())
     cli("evaluate", "rows.sketch", "-o", "sketch.html", "--force")

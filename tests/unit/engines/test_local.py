@@ -48,6 +48,21 @@ def test_a_call_whose_worker_dies_is_made_again_and_at_last_given_up(calls, tmp_
     assert len(list(tmp_path.iterdir())) == sum(deaths)
 
 
+def test_a_worker_that_is_killed_between_two_calls_is_replaced(calls):
+    before = set(active_children())
+    with closing(LocalProcesses(1).map(calls.square, [(2,), (3,), (4,)])) as outcomes:
+        assert next(outcomes) == (0, 4)
+        (worker,) = set(active_children()) - before
+        worker.kill()
+        worker.join()
+        assert list(outcomes) == [(1, 9), (2, 16)]
+
+
+def test_a_call_that_ends_its_process_politely_is_an_error(calls):
+    ((_, error),) = LocalProcesses(1).map(calls.leave, [()])
+    assert isinstance(error, SystemExit)
+
+
 def test_an_error_that_cannot_be_sent_is_told(calls):
     ((_, error),) = LocalProcesses(1).map(calls.stubborn, [()])
     assert isinstance(error, EngineError)

@@ -12,18 +12,11 @@ class Backwards:
 
     def map(self, function, arguments):
         for place in reversed(range(len(arguments))):
-            (task,) = pickle.loads(pickle.dumps(arguments[place]))
+            chunk, *rest = pickle.loads(pickle.dumps(arguments[place]))
             self.called.append(function.__name__)
+            if self.version is not None:
+                chunk = replace(chunk, version=self.version)
             try:
-                yield place, function(task if self.version is None else self.renamed(task))
+                yield place, function(chunk, *rest)
             except Exception as error:
                 yield place, error
-
-    def renamed(self, task):
-        if hasattr(task, "chunk"):
-            at = tuple(map(self.of_other_version, task.chunk.at))
-            return replace(task, chunk=replace(task.chunk, at=at))
-        return replace(task, at=self.of_other_version(task.at))
-
-    def of_other_version(self, at):
-        return replace(at, version=self.version)

@@ -8,16 +8,15 @@ from pathlib import Path
 from focalibrate.engines import LocalProcesses
 from focalibrate.pipeline import sketch_predictions
 from focalibrate.pipeline.applying import apply_part
-from focalibrate.pipeline.judging import judge_chunk
-from focalibrate.pipeline.sample import draw_chunk
+from focalibrate.pipeline.sample import draw_chunk, judge_chunk
 from focalibrate.pipeline.sketching import sketch_part
 
 WORK = {work.__name__: work for work in (sketch_part, apply_part, draw_chunk, judge_chunk)}
 
 
-def logged_part(name, task, *rest):
+def logged_part(name, chunk, *rest):
     """Work on a part; the last two wait for the file `go`, once for each worker's life."""
-    at = task.chunk.at[0] if hasattr(task, "chunk") else task.at
+    at = chunk.pieces[0]
     log = Path(at.name).parents[1] / "log"
     log.mkdir(exist_ok=True)
     (log / f"begin-{at.part}-{os.getpid()}-{time.monotonic_ns()}").touch()
@@ -25,7 +24,7 @@ def logged_part(name, task, *rest):
         os.kill(os.getpid(), 9)
     while at.part >= 2 and not (log / "go").exists():
         time.sleep(0.02)
-    return WORK[name](task, *rest)
+    return WORK[name](chunk, *rest)
 
 
 class Logged:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from focalibrate import calibrate_predictions, check_predictions
-from focalibrate.pipeline import DataWarning, Examples, doubts_about
+from focalibrate.pipeline import DataWarning, Examples, WrongDataWarning, doubts_about
 
 
 def made(n=600, k=3, seed=0, scale=2.0):
@@ -22,24 +22,24 @@ def doubts(z, y, **names):
 def test_labels_in_another_order_of_classes():
     z, y = made()
     (found,) = doubts(z, (y + 1) % 3, class_names=["ox", "cat", "dog"])
-    assert found.stops
-    assert "no better than chance" in found.message
-    assert "The scores predict ox where the label is cat" in found.message
-    assert "--class-names" in found.message
+    assert isinstance(found, WrongDataWarning)
+    assert "no better than chance" in str(found)
+    assert "The scores predict ox where the label is cat" in str(found)
+    assert "--class-names" in str(found)
 
 
 def test_labels_of_other_rows():
     z, y = made()
     (found,) = doubts(z, np.random.default_rng(1).permutation(y))
-    assert found.stops
-    assert "the labels belong to other rows" in found.message
+    assert isinstance(found, WrongDataWarning)
+    assert "the labels belong to other rows" in str(found)
 
 
 def test_two_classes_the_wrong_way_round():
     z, y = made(k=2)
     (found,) = doubts(z, 1 - y)
-    assert found.stops
-    assert "--positive" in found.message
+    assert isinstance(found, WrongDataWarning)
+    assert "--positive" in str(found)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -76,9 +76,9 @@ def test_probabilities_passed_as_logits():
     z, y = made()
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     (found,) = doubts(p, y)
-    assert not found.stops
-    assert "the `logits` look like probabilities" in found.message
-    assert "Pass them as `probs`" in found.message
+    assert not isinstance(found, WrongDataWarning)
+    assert "the `logits` look like probabilities" in str(found)
+    assert "Pass them as `probs`" in str(found)
 
 
 def test_probabilities_passed_as_logits_are_warned_of_once():
@@ -94,17 +94,17 @@ def test_probabilities_passed_as_logits_are_warned_of_once():
 def test_labels_of_one_class_only():
     z, _ = made(k=2)
     (found,) = doubts(z, np.zeros(len(z), int), class_names=["no", "yes"])
-    assert not found.stops
-    assert "every label is no" in found.message
+    assert not isinstance(found, WrongDataWarning)
+    assert "every label is no" in str(found)
     examples = Examples.of_arrays(logits=z, labels=np.zeros(len(z), int))
-    assert [doubt.stops for doubt in doubts_about(examples, to_fit=True)] == [True]
+    assert [type(doubt) for doubt in doubts_about(examples, to_fit=True)] == [WrongDataWarning]
 
 
 def test_a_class_of_the_scores_that_never_occurs():
     z, y = made(k=4)
     kept = y != 2
     (found,) = doubts(z[kept], y[kept], class_names=list("abcd"))
-    assert "c has scores, but no row has this label" in found.message
+    assert "c has scores, but no row has this label" in str(found)
 
 
 def test_many_classes_and_few_rows_are_no_surprise():
@@ -117,10 +117,10 @@ def test_a_test_set_that_shares_rows():
     fitted = Examples.of_arrays(logits=z[:400], labels=y[:400])
     half = Examples.of_arrays(logits=z[300:500], labels=y[300:500])
     (found,) = doubts_about(fitted, half)
-    assert not found.stops
-    assert found.message.startswith("50% of the test rows are also fitted on")
+    assert not isinstance(found, WrongDataWarning)
+    assert str(found).startswith("50% of the test rows are also fitted on")
     (found,) = doubts_about(fitted, Examples.of_arrays(logits=z[:100], labels=y[:100]))
-    assert found.stops
+    assert isinstance(found, WrongDataWarning)
     assert doubts_about(fitted, Examples.of_arrays(logits=z[400:], labels=y[400:])) == ()
 
 

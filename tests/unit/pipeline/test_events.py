@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import focalibrate
+from focalibrate.io import read_predictions
 from focalibrate.metrics import choose_threshold, selective_accuracy
 from focalibrate.pipeline import Examples, evaluate_predictions, evaluation_page
-from focalibrate.pipeline.examples import read_source
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_answers_of_a_file_are_never_folded_at_one_half(answers, tmp_path):
     file = tmp_path / "answers.csv"
     rows = (f"{p},{'Correct' if right else 'Wrong'}\n" for p, right in zip(c, y, strict=True))
     file.write_text("confidence,grade\n" + "".join(rows))
-    found = evaluate_predictions(read_source(file))
+    found = evaluate_predictions(read_predictions(file))
     expected = selective_accuracy(c, y)
     assert found.rows.selective.aurc.estimate == pytest.approx(expected.aurc.estimate)
     assert found.assessment.summary.startswith("Probabilities of being right are too low")

@@ -44,8 +44,8 @@ def test_the_rows_drawn_are_those_with_the_smallest_hashes(parts, batch_rows):
         z, y = z[:1000], y[:1000]
     order = np.argsort(row_hash(np.arange(len(y))))[:300]
     found = draw(scan_predictions(folder, batch_rows=batch_rows), 300, None)
-    assert_array_equal(found.examples.scores, z[order])
-    assert_array_equal(found.examples.labels, y[order])
+    assert_array_equal(found.take(0, None).scores, z[order])
+    assert_array_equal(found.take(0, None).labels, y[order])
     assert found.n_rows == len(y)
 
 
@@ -65,17 +65,16 @@ def test_rows_of_an_array_are_drawn_by_their_position(tmp_path, bad_row):
         return
     order = np.argsort(row_hash(np.arange(900)))[:300]
     found = draw(scan, 300, None)
-    assert_array_equal(found.examples.scores, z[order])
-    assert_array_equal(found.examples.labels, y[order])
-    assert_array_equal(found.hashes, row_hash(order))
+    assert_array_equal(found.take(0, None).scores, z[order])
+    assert_array_equal(found.take(0, None).labels, y[order])
+    assert_array_equal(np.sort(found.hashes), row_hash(order))
     assert found.n_rows == 900
 
 
 def test_many_classes_in_half_precision_give_the_results_of_the_path_in_memory(
     tmp_path, monkeypatch
 ):
-    for place in ("pipeline.judging",):
-        monkeypatch.setattr(f"focalibrate.{place}.MAX_CLASSWISE", 100)
+    monkeypatch.setattr("focalibrate.pipeline.sample.MAX_CLASSWISE", 100)
     z, y = _data(400, k=150)
     z = z.astype(np.float16)
     np.save(tmp_path / "z.npy", z)

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from focalibrate.io import (
 )
 from focalibrate.metrics import METRICS
 from focalibrate.pipeline import evaluate_predictions, sketch_predictions
-from focalibrate.pipeline.work import part_tasks
 
 
 def write_parts(folder, n_parts=4, *, seed=0, columns=("w", "region")):
@@ -102,7 +102,7 @@ def test_an_interrupted_sketch_goes_on_where_it_was(parts, serial, tmp_path, mon
 
     class Counting:
         def map(self, function, arguments):
-            asked.extend(Path(task.at.name).name for (task,) in arguments)
+            asked.extend(Path(chunk.name).name for chunk, *_ in arguments)
             return serial.map(function, arguments)
 
     same(sketch_predictions(parts, backend=Counting(), folder=kept), sketch_predictions(parts))
@@ -120,8 +120,8 @@ def test_a_worker_without_the_folder_sends_the_sketch(parts, tmp_path):
 
     class Elsewhere:
         def map(self, function, arguments):
-            for place, (task,) in enumerate(arguments):
-                yield place, function(replace(task, folder=tmp_path / "file" / "kept"))
+            for place, (*rest, kept) in enumerate(arguments):
+                yield place, function(*rest, tmp_path / "file" / "kept" / kept.name)
 
     kept = tmp_path / "kept"
     same(sketch_predictions(parts, backend=Elsewhere(), folder=kept), sketch_predictions(parts))
@@ -182,26 +182,19 @@ def test_labels_are_needed(tmp_path):
         sketch_predictions(tmp_path / "z.npz")
 
 
-def test_tasks_know_everything_that_decides_the_sketch(parts):
-    keys = set()
-
-    class Asked:
-        def map(self, function, arguments):
-            keys.update(task.key for (task,) in arguments)
-            raise EngineError("asked")
-            yield
-
+def test_finished_parts_are_kept_under_a_name_of_everything_that_decides_the_sketch(
+    parts, tmp_path
+):
     for options, bins, calibrator in (
         ({}, 15, None),
         ({"by": "region"}, 15, None),
         ({}, 10, None),
         ({}, 15, TemperatureScaling(2.0)),
     ):
-        with pytest.raises(EngineError, match="asked"):
-            sketch_predictions(
-                parts, backend=Asked(), calibrator=calibrator, n_bins=bins, **options
-            )
-    assert len(keys) == 16
+        sketch_predictions(
+            parts, folder=tmp_path / "kept", calibrator=calibrator, n_bins=bins, **options
+        )
+    assert len(list((tmp_path / "kept").iterdir())) == 16
 
 
 def _row_groups(path, n, size, seed=0):
@@ -257,9 +250,26 @@ def test_one_large_file_is_shared_by_two_workers_to_the_last_bit(tmp_path):
     assert sketch_bytes(one) == sketch_bytes(two)
 
 
-def test_a_part_behind_a_url_that_was_written_again_is_another_part(parts):
-    scan = scan_predictions(parts)
-    before = [task.stamp for task in part_tasks(scan)]
+def test_a_part_behind_a_url_that_was_written_again_is_another_part(parts, tmp_path):
+    scan, kept = scan_predictions(parts), tmp_path / "kept"
+    sketch_predictions(scan, folder=kept)
     scan.parts = (replace(scan.parts[0], changed=1), *scan.parts[1:])
-    after = [task.stamp for task in part_tasks(scan)]
-    assert [a == b for a, b in zip(before, after, strict=True)] == [False, True, True, True]
+    sketch_predictions(scan, folder=kept)
+    assert len(list(kept.iterdir())) == 5
+
+
+def test_the_sketch_of_options_counts_them_by_rank_as_an_evaluation_does(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = []
+    for i in range(200):
+        scores = 2 * rng.normal(size=int(rng.integers(3, 5)))
+        target = int((scores / 2 + rng.gumbel(size=len(scores))).argmax())
+        found = [[float(score), False] for score in scores]
+        record = {"doc_id": i, "target": target, "filtered_resps": found, "doc": {}}
+        lines.append(json.dumps(record | {"resps": [[one] for one in found]}))
+    (tmp_path / "samples.jsonl").write_text("\n".join(lines))
+    scan = scan_predictions(tmp_path / "samples.jsonl")
+    sketched = evaluate_predictions(sketch_predictions(scan)).scores
+    for name, score in evaluate_predictions(scan.read(), n_resamples=10).scores.items():
+        if METRICS[name].has_interval or name in ("ece", "classwise_ece", "mce"):
+            assert_allclose(sketched[name].estimate, score.estimate, rtol=1e-9)

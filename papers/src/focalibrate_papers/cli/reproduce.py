@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from focalibrate.cli._errors import reported
 from focalibrate.cli._options import OutPath, engine_options
 from focalibrate.cli._progress import counted
 
@@ -88,36 +87,35 @@ def reproduce_command(
         focalibrate reproduce focal-temperature --data DATA --scale smallest
         focalibrate reproduce psi-tabular --data DATA --backend dask --scheduler tcp://host:8786
     """
-    with reported():
-        if name is None:
-            _print_list()
-            return
-        from focalibrate.engines import EngineError
-        from focalibrate_papers.evidence import reproduce
+    if name is None:
+        _print_list()
+        return
+    from focalibrate.engines import EngineError
+    from focalibrate_papers.evidence import reproduce
 
-        folder = out or Path("reproduced", name)
-        if judge_again:
-            _show(_judged_again(name, folder))
-            return
-        try:
-            with counted(name) as progress:
-                found = reproduce(
-                    name,
-                    out=folder,
-                    scale=scale,  # type: ignore[arg-type]
-                    data=data,
-                    trained=trained,
-                    only_trained=only_trained,
-                    keep_rows=keep_rows,
-                    backend=backend,
-                    progress=progress,
-                )
-        except EngineError as error:
-            raise click.ClickException(str(error)) from error
-        except KeyboardInterrupt:
-            raise click.ClickException(
-                f"interrupted. Finished runs are in {folder}/runs: {AGAIN}"
-            ) from None
+    folder = out or Path("reproduced", name)
+    if judge_again:
+        _show(_judged_again(name, folder))
+        return
+    try:
+        with counted(name) as progress:
+            found = reproduce(
+                name,
+                out=folder,
+                scale=scale,  # type: ignore[arg-type]
+                data=data,
+                trained=trained,
+                only_trained=only_trained,
+                keep_rows=keep_rows,
+                backend=backend,
+                progress=progress,
+            )
+    except EngineError as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.ClickException(
+            f"interrupted. Finished runs are in {folder}/runs: {AGAIN}"
+        ) from None
     _show(found)
 
 

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from focalibrate.cli._errors import reported
 from focalibrate.cli._options import OutPath
 from focalibrate.cli._progress import progress_bar
 from focalibrate.cli._summary import command_line
@@ -82,31 +81,29 @@ def train_command(
         focalibrate train e3-cifar10-resnet8-fl2 --scale 0.1 --data DATA --set seed=1
         focalibrate calibrate run/val.npz --test run/test.npz --trained-gamma 1
     """
-    with reported():
-        import torch
+    import torch
 
-        from focalibrate_papers.train import load_dataset, train
+    from focalibrate_papers.train import load_dataset, train
 
-        if lists:
-            _print_list()
-            return
-        if recipe is None:
-            raise click.UsageError("Name a RECIPE: one of --list, or a .toml file.")
-        wanted = _find(recipe, settings, scale)
-        folder = out or Path("runs", Path(recipe).stem)
-        torch.set_num_threads(threads)
-        dataset = load_dataset(wanted, data=data)
-        click.echo(dataset.describe())
-        with _bar() as progress:
-            run = train(
-                wanted, out=folder, dataset=dataset, look_every=look_every, progress=progress
-            )
-        _show(run, _write_page(run))
+    if lists:
+        _print_list()
+        return
+    if recipe is None:
+        raise click.UsageError("Name a RECIPE: one of --list, or a .toml file.")
+    wanted = _find(recipe, settings, scale)
+    folder = out or Path("runs", Path(recipe).stem)
+    torch.set_num_threads(threads)
+    dataset = load_dataset(wanted, data=data)
+    click.echo(dataset.describe())
+    with _bar() as progress:
+        run = train(wanted, out=folder, dataset=dataset, look_every=look_every, progress=progress)
+    _show(run, _write_page(run))
 
 
 def _write_page(run: "Run") -> Path:
     from focalibrate import __version__
-    from focalibrate.report import Provenance, write_dynamics
+    from focalibrate.report import Provenance
+    from focalibrate_papers.dynamics_page import write_dynamics
 
     today = datetime.now(UTC).date().isoformat()
     made = Provenance(
@@ -176,7 +173,7 @@ def _print_list() -> None:
 
 def _show(run: "Run", page: Path) -> None:
     from focalibrate.metrics import METRICS
-    from focalibrate.report import next_command
+    from focalibrate_papers.dynamics_page import next_command
 
     table = Table(title=f"{run.recipe.model} on {run.recipe.dataset}, {run.recipe.epochs} epochs")
     table.add_column("")

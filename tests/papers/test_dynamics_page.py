@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 from focalibrate.metrics import adaptive_ece, ece
-from focalibrate.report import Provenance, dynamics_data, next_command, write_dynamics
-from focalibrate.report.dynamics import thinned
+from focalibrate.report import Provenance
+from focalibrate_papers.dynamics_page import (
+    dynamics_data,
+    next_command,
+    thinned,
+    write_dynamics,
+)
 from focalibrate_papers.train import Recipe, train
 
 MADE = Provenance(command="focalibrate train x.toml", version="0.1.0", seed=0)
@@ -110,7 +115,8 @@ def test_the_page_is_one_file_that_asks_for_nothing(run):
 def test_it_needs_neither_torch_nor_matplotlib(run):
     code = (
         "import sys\n"
-        "from focalibrate.report import Provenance, write_dynamics\n"
+        "from focalibrate.report import Provenance\n"
+        "from focalibrate_papers.dynamics_page import write_dynamics\n"
         "made = Provenance(command='', version='', seed=0)\n"
         f"write_dynamics({str(run.folder)!r}, provenance=made)\n"
         "print('torch' in sys.modules, 'matplotlib' in sys.modules)"

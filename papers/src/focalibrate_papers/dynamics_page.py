@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from focalibrate._stable import log_softmax
 from focalibrate.metrics import adaptive_ece, ece, nll
-from focalibrate.report.data import SCHEMA_VERSION, PageData
+from focalibrate.report import SCHEMA_VERSION, PageData, Provenance, write_report
 from focalibrate.report.numbers import short, shorts
-from focalibrate.report.page import write_report
-from focalibrate.report.provenance import Provenance
 
 DYNAMICS_PAGE = "dynamics.html"
 N_POINTS = 600
