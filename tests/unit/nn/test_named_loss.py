@@ -29,9 +29,9 @@ def test_a_loss_of_single_labels_takes_any_shape():
 
 def test_training_with_it_and_recovering_gives_the_true_probabilities():
     torch.manual_seed(0)
-    x = torch.randn(20_000, 1, dtype=torch.float64)
+    x = torch.randn(8_000, 1, dtype=torch.float64)
     truth = torch.sigmoid(2 * x[:, 0] - 1)
-    y = (torch.rand(20_000) < truth).long()
+    y = (torch.rand(8_000) < truth).long()
     for name, parameters in (
         ("focal_calibration", {"gamma": 2.0, "weight": 0.5}),
         ("bsce_gra", {"beta": 1.0}),
