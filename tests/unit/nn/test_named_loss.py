@@ -41,7 +41,7 @@ def test_training_with_it_and_recovering_gives_the_true_probabilities():
         ).double()
         criterion = NamedLoss(name, **parameters)
         optimiser = torch.optim.Adam(model.parameters(), lr=0.05)
-        for _ in range(250):
+        for _ in range(120):
             optimiser.zero_grad()
             criterion(model(x), y).backward()
             optimiser.step()
