@@ -41,6 +41,7 @@ class DataSet:
     def __init__(self, path: Path, groups: Sequence[dict[str, Part]], request: Request) -> None:
         self.path, self.request = path, request
         self.groups = list(groups)
+        self._folder = Path.cwd()  # of relative names, wherever this is sent from
         self._opened: dict[int, Opened] = {}
         self._places: dict[int, list[int]] = {}
         self.schema: Schema | None = None
@@ -49,10 +50,11 @@ class DataSet:
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process opens the same files by, whatever its folder is."""
         groups = [
-            {key: part.with_full_path() for key, part in group.items()} for group in self.groups
+            {key: part.with_full_path(self._folder) for key, part in group.items()}
+            for group in self.groups
         ]
         truth = self.request.truth
-        request = replace(self.request, truth=truth and Path(truth).absolute())
+        request = replace(self.request, truth=truth and self._folder / truth)
         return {**self.__dict__, "groups": groups, "request": request, "_opened": {}}
 
     def main(self, index: int) -> Part:

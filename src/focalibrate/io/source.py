@@ -84,10 +84,10 @@ class Part:
         """Its path, or its URL."""
         return shown(self.path)
 
-    def with_full_path(self) -> "Part":
-        """Return the part with a path that names it from any folder."""
+    def with_full_path(self, folder: Path) -> "Part":
+        """Return the part with a path that names it from any folder, given its own."""
         is_file = self.remote is None and self.content is None
-        return replace(self, path=self.path.absolute()) if is_file else self
+        return replace(self, path=folder / self.path) if is_file else self
 
     def open(self) -> IO[bytes]:
         """Return the file opened at its start; it can be seeked."""
