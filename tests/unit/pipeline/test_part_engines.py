@@ -206,8 +206,9 @@ def test_parts_finished_before_a_worker_and_the_scheduler_are_killed_are_kept(
             next(process for process in workers if process.pid == pid).kill()
             scheduler.kill()
 
-        where = logged.Logged(DaskCluster(address, connect_seconds=15))
-        with meanwhile(kill), pytest.raises(EngineError, match="lost the Dask scheduler"):
+        where = logged.Logged(DaskCluster(address, connect_seconds=5))
+        lost = f"lost the Dask scheduler at {address}.*Start it again"
+        with meanwhile(kill), pytest.raises(EngineError, match=lost):
             applied(folder, where)
     times = {p: p.stat().st_mtime_ns for p in folder.glob("out/*") if p.suffix != ".json"}
     assert len(times) == 2
