@@ -372,12 +372,12 @@ def weighted_set(seed, n=400):
 @pytest.mark.slow
 def test_whole_sampling_weights_do_not_accuse_calibrated_models():
     p_values, below = [], []
-    for seed in range(150):
+    for seed in range(100):
         probs, labels, weights = weighted_set(seed)
         found = assess(probs, labels, sample_weight=weights, seed=seed, n_draws=99)
         p_values.append(found.p_value)
         below.append(ece(probs, labels, sample_weight=weights) <= found.noise_floor["ece"].q95)
-    assert 0.01 <= np.mean(np.array(p_values) <= 0.05) <= 0.1
+    assert 1 <= np.sum(np.array(p_values) <= 0.05) <= 12
     assert 0.9 <= np.mean(below) <= 0.99
 
 
