@@ -1,9 +1,11 @@
 """Calibration errors and thresholds of matched detections."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from focalibrate._array import Floats
 from focalibrate._check import check_n_bins
@@ -24,8 +26,7 @@ def d_ece(matched: MatchedDetections, *, above: float, n_bins: int = N_BINS) -> 
         above: least score that counts, such as the one at which detections are used.
         n_bins: bins of equal width.
     """
-    part = matched.above(above)
-    return _binned_error(part.confidence, part.correct.astype(float), n_bins)
+    return float(_errors(matched, matched.correct, 0, _once(matched), above, n_bins)[0])
 
 
 def la_ece(matched: MatchedDetections, *, above: float = 0.0, n_bins: int = N_BINS) -> float:
@@ -34,13 +35,8 @@ def la_ece(matched: MatchedDetections, *, above: float = 0.0, n_bins: int = N_BI
     Per category in `n_bins` bins, weighted by their sizes; the mean over the categories that have
     detections (LaECE₀).
     """
-    part = matched.above(above)
-    errors = [
-        _binned_error(part.confidence[rows], part.iou[rows], n_bins)
-        for k in range(len(part.categories))
-        if (rows := part.category == k).any()
-    ]
-    return float(np.mean(errors)) if errors else float("nan")
+    by_category = matched.iou, matched.category
+    return float(_errors(matched, *by_category, _once(matched), above, n_bins)[0])
 
 
 def lrp_thresholds(matched: MatchedDetections) -> Floats:
@@ -50,7 +46,7 @@ def lrp_thresholds(matched: MatchedDetections) -> Floats:
 
     over the detections with at least the score s; nan for a category without detections.
     """
-    once = np.ones(len(matched.images))
+    once = _once(matched)
     return np.array([_lrp(matched, k, once)[0] for k in range(len(matched.categories))])
 
 
@@ -68,12 +64,10 @@ def lrp_measures(
     matched: MatchedDetections, *, n_resamples: int = 200, seed: int = 0
 ) -> list[Measure]:
     """Return the threshold of each category with a 95 % interval: images are drawn again."""
-    rng = np.random.default_rng(seed)
-    n_images = len(matched.images)
-    draws = rng.multinomial(n_images, np.full(n_images, 1 / n_images), n_resamples)
+    counts = _drawn(matched, n_resamples, seed)
     found = []
     for k, name in enumerate(matched.categories):
-        values = _lrp(matched, k, np.concatenate([np.ones((1, n_images)), draws]))
+        values = _lrp(matched, k, counts)
         if np.isnan(values[0]):
             found.append(Measure(name, float("nan")))
             continue
@@ -84,7 +78,6 @@ def lrp_measures(
 
 def _lrp(matched: MatchedDetections, category: int, counts: Floats) -> Floats:
     """Return the threshold of a category where images count so often, ``[R, images]``."""
-    counts = np.atleast_2d(counts)
     part = matched[matched.category == category]
     found = np.full(len(counts), np.nan)
     if not len(part):
@@ -118,49 +111,58 @@ def measures_of(
         seed: of these draws.
     """
     least = float(matched.confidence.min()) if len(matched) else 0.0
-    rng = np.random.default_rng(seed)
-    n_images = len(matched.images)
-    draws = rng.multinomial(n_images, np.full(n_images, 1 / n_images), n_resamples)
+    counts = _drawn(matched, n_resamples, seed)
     found = []
-    alike = np.zeros(len(matched), np.intp)
-    for name, score, value, group, outcome in (
-        (f"D-ECE, all scores (from {least:.2g})", 0.0, d_ece, alike, matched.correct),
-        (f"D-ECE, scores from {above:g}", above, d_ece, alike, matched.correct),
-        ("LaECE₀, all scores", 0.0, la_ece, matched.category, matched.iou),
+    for name, outcome, group, score in (
+        (f"D-ECE, all scores (from {least:.2g})", matched.correct, 0, 0.0),
+        (f"D-ECE, scores from {above:g}", matched.correct, 0, above),
+        ("LaECE₀, all scores", matched.iou, matched.category, 0.0),
     ):
-        estimate = value(matched, above=score)
-        n_groups = int(group.max(initial=0)) + 1
-        part = matched.confidence >= score
-        sums = _sums_by_image(matched, outcome.astype(float), group, n_groups, part)
-        spread = float(np.nanstd([_from_sums(draw, *sums) for draw in draws]))
-        half = 1.96 * spread
+        values = _errors(matched, outcome, group, counts, score, N_BINS)
+        estimate, half = float(values[0]), 1.96 * float(np.nanstd(values[1:]))
         found.append(Measure(name, estimate, max(0.0, estimate - half), estimate + half))
     found.append(Measure(f"AP at IoU {matched.iou_threshold:g}", average_precision(matched)))
     return found
 
 
-def _sums_by_image(
+def _once(matched: MatchedDetections) -> Floats:
+    """Return that every image counts once, ``[1, images]``."""
+    return np.ones((1, len(matched.images)))
+
+
+def _drawn(matched: MatchedDetections, n_resamples: int, seed: int) -> Floats:
+    """Return how often each image counts: once, then in each draw, ``[1 + R, images]``."""
+    n_images = len(matched.images)
+    shares = np.full(n_images, 1 / n_images)
+    draws = np.random.default_rng(seed).multinomial(n_images, shares, n_resamples)
+    return np.concatenate([_once(matched), draws])
+
+
+def _errors(
     matched: MatchedDetections,
-    outcome: Floats,
-    group: NDArray[np.intp],
-    n_groups: int,
-    part: NDArray[np.bool_],
-) -> tuple[Floats, Floats]:
-    """Return sums of score minus outcome, and counts, ``[images, groups, bins]``."""
-    bins = np.clip(np.ceil(matched.confidence * N_BINS).astype(np.intp) - 1, 0, N_BINS - 1)
-    cell = (matched.image * n_groups + group) * N_BINS + bins
-    shape = (len(matched.images), n_groups, N_BINS)
-    size = int(np.prod(shape))
-    gaps = np.bincount(cell[part], (matched.confidence - outcome)[part], size)
-    counts = np.bincount(cell[part], minlength=size).astype(np.float64)
-    return gaps.astype(np.float64).reshape(shape), counts.reshape(shape)
-
-
-def _from_sums(draw: Floats, gaps: Floats, counts: Floats) -> float:
-    """Return the binned error where images count so often: its mean over groups."""
-    gap = np.abs(np.tensordot(draw, gaps, 1)).sum(axis=1)
-    n = np.tensordot(draw, counts, 1).sum(axis=1)
-    return float(np.mean(gap[n > 0] / n[n > 0])) if n.any() else float("nan")
+    outcome: NDArray[Any],
+    group: NDArray[np.int64] | int,
+    counts: Floats,
+    above: float,
+    n_bins: int,
+) -> Floats:
+    """Return the binned error, its mean over groups, where images count so often, ``[R]``."""
+    check_n_bins(n_bins)
+    kept = np.flatnonzero(matched.confidence >= above)
+    if not len(kept):
+        return np.full(len(counts), np.nan)
+    score, image = matched.confidence[kept], matched.image[kept]
+    bins = np.clip(np.ceil(score * n_bins).astype(np.intp) - 1, 0, n_bins - 1)
+    cells, at = np.unique(
+        np.broadcast_to(group, len(matched))[kept] * n_bins + bins, return_inverse=True
+    )
+    shape = counts.shape[1], len(cells)
+    gap = np.abs(counts @ csr_array((score - outcome[kept], (image, at)), shape))
+    n = counts @ csr_array((np.ones(len(kept)), (image, at)), shape)
+    first = np.flatnonzero(np.diff(cells // n_bins, prepend=-1))  # cell of each group
+    gap, n = (np.add.reduceat(x, first, axis=1) for x in (gap, n))
+    with np.errstate(invalid="ignore"):  # a draw without detections is nan
+        return np.asarray((gap / np.where(n > 0, n, 1.0)).sum(axis=1) / (n > 0).sum(axis=1))
 
 
 def average_precision(matched: MatchedDetections) -> float:
@@ -179,12 +181,3 @@ def average_precision(matched: MatchedDetections) -> float:
         at = np.searchsorted(recall, RECALLS, side="left")
         values.append(np.append(precision, 0.0)[np.minimum(at, len(precision))].mean())
     return float(np.mean(values)) if values else float("nan")
-
-
-def _binned_error(score: Floats, outcome: Floats, n_bins: int) -> float:
-    check_n_bins(n_bins)
-    if not len(score):
-        return float("nan")
-    at = np.clip(np.ceil(score * n_bins).astype(np.intp) - 1, 0, n_bins - 1)
-    gaps = np.bincount(at, score - outcome, n_bins)
-    return float(np.abs(gaps).sum() / len(score))
