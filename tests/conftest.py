@@ -46,10 +46,11 @@ BACKENDS = {
 
 
 LONGEST = (
+    "test_docs.py",
     "test_integrations.py",
     "test_every_name.py",
     "test_package.py",
-    "test_sketching_engines.py",
+    "test_part_engines.py",
     "test_cluster.py",
     "test_kill.py",
     "test_claims.py",

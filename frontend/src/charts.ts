@@ -19,7 +19,7 @@ const asPercent = (x: number): string => `${Math.round(x * 100)}`;
 const UNIT = { ticks, text: asPercent };
 const unit = (): Scale => new Scale([0, 1]);
 /** The frame of a diagram that is about as high as wide. */
-export const square = (width: number) => ({ width, height: Math.round(Math.min(width, 460) * 0.86), top: 22, bottom: 36 });
+const square = (width: number) => ({ width, height: Math.round(Math.min(width, 460) * 0.86), top: 22, bottom: 36 });
 
 interface Bin {
   conf: number;

@@ -34,43 +34,40 @@ def exact_softmax(logits):
     return [x / mp.fsum(e) for x in e]
 
 
-@pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("logits", LOGITS, ids=str)
 @pytest.mark.parametrize("label", [0, 1])
-def test_focal_loss_to_400_digits(logits, label, gamma):
-    with mp.workdps(700):
-        p = exact_softmax(logits)[label]
-        want = -((1 - p) ** mpf(gamma)) * mp.log(p)
-        want = float(want)
-    got = focal_loss(np.array(logits), np.array(label), gamma=gamma)
-    assert_allclose(got, want, rtol=1e-13)
+def test_focal_loss_to_400_digits(logits, label):
+    for gamma in GAMMAS:
+        with mp.workdps(700):
+            p = exact_softmax(logits)[label]
+            want = float(-((1 - p) ** mpf(gamma)) * mp.log(p))
+        got = focal_loss(np.array(logits), np.array(label), gamma=gamma)
+        assert_allclose(got, want, rtol=1e-13, err_msg=f"{gamma=}")
 
 
-@pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("logits", LOGITS, ids=str)
-def test_soft_focal_loss(logits, gamma):
+def test_soft_focal_loss(logits):
     targets = np.linspace(1, 2, len(logits)) / np.linspace(1, 2, len(logits)).sum()
-    with mp.workdps(700):
-        want = float(
-            mp.fsum(
-                -mpf(t) * (1 - p) ** mpf(gamma) * mp.log(p)
-                for t, p in zip(targets, exact_softmax(logits), strict=True)
-            )
-        )
-    assert_allclose(focal_loss(np.array(logits), targets, gamma=gamma), want, rtol=1e-13)
+    for gamma in GAMMAS:
+        with mp.workdps(700):
+            rows = zip(targets, exact_softmax(logits), strict=True)
+            losses = (-mpf(t) * (1 - p) ** mpf(gamma) * mp.log(p) for t, p in rows)
+            want = float(mp.fsum(losses))
+        got = focal_loss(np.array(logits), targets, gamma=gamma)
+        assert_allclose(got, want, rtol=1e-13, err_msg=f"{gamma=}")
 
 
-@pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("logits", LOGITS, ids=str)
 @pytest.mark.parametrize("label", [0, 1])
-def test_dual_focal_loss(logits, label, gamma):
-    with mp.workdps(700):
-        v = exact_softmax(logits)
-        p = v[label]
-        runner_up = max([x for x in v if x < p], default=mpf(0))
-        want = float(-((1 - p + runner_up) ** mpf(gamma)) * mp.log(p))
-    got = dual_focal_loss(np.array(logits), np.array(label), gamma=gamma)
-    assert_allclose(got, want, rtol=1e-13)
+def test_dual_focal_loss(logits, label):
+    for gamma in GAMMAS:
+        with mp.workdps(700):
+            v = exact_softmax(logits)
+            p = v[label]
+            runner_up = max([x for x in v if x < p], default=mpf(0))
+            want = float(-((1 - p + runner_up) ** mpf(gamma)) * mp.log(p))
+        got = dual_focal_loss(np.array(logits), np.array(label), gamma=gamma)
+        assert_allclose(got, want, rtol=1e-13, err_msg=f"{gamma=}")
 
 
 @pytest.mark.parametrize("logits", LOGITS, ids=str)
@@ -81,17 +78,17 @@ def test_brier_loss(logits):
     assert_allclose(brier_loss(np.array(logits), np.array(0)), want, rtol=1e-13)
 
 
-@pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("z", [-300.0, -2.0, 0.0, 1e-3, 40.0])
 @pytest.mark.parametrize("label", [0, 1])
-def test_sigmoid_focal_loss(z, label, gamma):
-    with mp.workdps(400):
-        p = 1 / (1 + mp.exp(-mpf(z)))
-        p_true = p if label else 1 - p
-        alpha = mpf("0.25") if label else mpf("0.75")
-        want = float(-alpha * (1 - p_true) ** mpf(gamma) * mp.log(p_true))
-    got = sigmoid_focal_loss(np.array([z]), np.array([label]), gamma=gamma)
-    assert_allclose(got, [want], rtol=1e-13)
+def test_sigmoid_focal_loss(z, label):
+    for gamma in GAMMAS:
+        with mp.workdps(400):
+            p = 1 / (1 + mp.exp(-mpf(z)))
+            p_true = p if label else 1 - p
+            alpha = mpf("0.25") if label else mpf("0.75")
+            want = float(-alpha * (1 - p_true) ** mpf(gamma) * mp.log(p_true))
+        got = sigmoid_focal_loss(np.array([z]), np.array([label]), gamma=gamma)
+        assert_allclose(got, [want], rtol=1e-13, err_msg=f"{gamma=}")
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1.0, 3.0])

@@ -134,21 +134,6 @@ def test_a_run_that_kills_its_workers_ends_in_an_error(workers, logged_runs, tmp
     assert result_files(tmp_path) == []
 
 
-def test_a_lost_scheduler_is_named(logged_runs, tmp_path):
-    words = ("scheduler", "--port", "0", "--scheduler-file", tmp_path / "scheduler")
-    with started(tmp_path, *words) as process:
-
-        class Losing(DaskCluster):
-            def _count_workers(self, client):
-                process.kill()
-                process.wait()
-                return super()._count_workers(client)
-
-        address = address_in(tmp_path / "scheduler", logged_runs)
-        with pytest.raises(EngineError, match=rf"lost the Dask scheduler at {address}.*are kept"):
-            sweep(logged_runs.tasks_of(""), tmp_path, Losing(address, connect_seconds=15))
-
-
 def test_where_nobody_answers_the_option_and_the_next_step_are_named():
     backend = DaskCluster("tcp://127.0.0.1:9", connect_seconds=0.3)
     with pytest.raises(

@@ -141,6 +141,18 @@ def test_a_worker_without_the_folder_sends_the_text(registered, tmp_path):
     assert files(tmp_path) == [f"{task.key}.json"]
 
 
+def test_a_lost_backend_is_named_and_what_is_finished_is_kept(registered, tmp_path):
+    class Lost:
+        def map(self, function, arguments):
+            yield 0, function(*arguments[0])
+            raise EngineError("lost the scheduler. Start it again.")
+
+    again = r"lost the scheduler\. Start it again\. Finished runs are kept: run the same"
+    with pytest.raises(EngineError, match=again):
+        sweep(registered.tasks_of("", ""), tmp_path, Lost())
+    assert len(files(tmp_path)) == 1
+
+
 def test_interrupted_it_closes_the_backend_at_once(registered, tmp_path):
     closed = []
 
@@ -172,15 +184,6 @@ def test_processes_have_one_thread_each_and_the_setting_is_put_back(
     assert [row.value for row in results[0].rows if row.metric == "threads"] == [1.0]
     assert os.environ["OMP_NUM_THREADS"] == "3"
     assert os.getpid() not in registered.logged(tmp_path, "begin")[1].values()
-
-
-@pytest.mark.slow
-def test_a_run_that_kills_its_workers_is_named_with_advice(registered, environment, tmp_path):
-    message = r"1 of \d runs failed.*its worker process was killed, 3 times.*fewer --workers"
-    with pytest.raises(EngineError, match=message):
-        sweep(registered.tasks_of("", "kills", ""), tmp_path, LocalProcesses(1))
-    assert len(files(tmp_path)) == 2
-    assert registered.logged(tmp_path, "begin")[0] == {0: 1, 1: 3, 2: 1}
 
 
 DRIVER = textwrap.dedent(

@@ -22,7 +22,7 @@ export function summarySection(doc: DynamicsDocument): HTMLElement {
       tile('AdaECE', percent(test.adaptive_ece, 2), lowest(doc, 'test_adaptive_ece')),
       tile('Log loss', fixed(test.nll, 4), lowest(doc, 'test_nll')),
     ),
-    h('p', { class: 'next' }, 'Next: ', h('code', {}, doc.next[0]), ' or ', h('code', {}, doc.next[1])),
+    h('p', { class: 'next' }, 'Next: ', h('code', {}, doc.next[0])),
   );
 }
 

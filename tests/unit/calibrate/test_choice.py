@@ -181,12 +181,14 @@ def test_a_calibrated_model_is_kept():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_classes", "n"), [(2, 300), (20, 1000), (100, 2000)])
-def test_calibrated_models_are_kept_whatever_the_number_of_classes(n_classes, n):
+@pytest.mark.parametrize(
+    ("n_classes", "n", "n_draws"), [(2, 300, 10), (20, 1000, 8), (100, 2000, 4)]
+)
+def test_calibrated_models_are_kept_whatever_the_number_of_classes(n_classes, n, n_draws):
     """Stratified folds would reward a bias per class for the chance in the class frequencies."""
-    draws = [sample(n, n_classes, seed=seed) for seed in range(10)]
+    draws = [sample(n, n_classes, seed=seed) for seed in range(n_draws)]
     kept = [fit(z, y).kind == "identity" for z, y in draws]
-    assert sum(kept) >= 9
+    assert sum(kept) >= n_draws - 1
 
 
 def test_a_simple_choice_is_one_method():

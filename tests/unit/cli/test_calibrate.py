@@ -236,8 +236,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("has_labels", [True, False])
-def test_the_next_command_works_on_new_data(cli, tmp_path, examples, way, has_labels):
+def test_the_next_command_works_on_new_data(cli, tmp_path, examples, way):
     header, options = WAYS[way]
     names = header.split(",")
     middle = [0.5] * (len(names) - 4)
@@ -245,21 +244,24 @@ def test_the_next_command_works_on_new_data(cli, tmp_path, examples, way, has_la
         [*map(repr, z), *middle, ["cat", "dog", "owl"][k] if names[0] != "1" else k + 1]
         for z, k in zip(examples.logits.tolist(), examples.labels, strict=True)
     ]
-    for file, part, width in (
-        ("val.csv", rows[:300], len(names)),
-        ("new.csv", rows[300:], len(names) - (not has_labels)),
-    ):
+
+    def write(file, part, width):
         lines = [names[:width], *([str(cell) for cell in row[:width]] for row in part)]
         (tmp_path / file).write_text("".join(",".join(line) + "\n" for line in lines))
+
+    write("val.csv", rows[:300], len(names))
     done = cli("calibrate", "val.csv", *options, "--methods", "temperature", "--resamples", "10")
     line = done.stdout.split("Next:\n")[1].splitlines()[0]
     program, *words = shlex.split(line)
     assert (program, words[2]) == ("focalibrate", "new.csv")
-    cli(*words)
     want = ["cat", "dog", "owl"] if names[0] != "1" else ["1", "2", "3"]
-    written = (tmp_path / "calibrated.csv").read_text().splitlines()
-    assert written[0].split(",")[:3] == [f"prob_{name}" for name in want]
-    assert len(written) == 101
+    for width in (len(names), len(names) - 1):  # with labels and without
+        write("new.csv", rows[300:], width)
+        cli(*words)
+        written = (tmp_path / "calibrated.csv").read_text().splitlines()
+        assert written[0].split(",")[:3] == [f"prob_{name}" for name in want]
+        assert len(written) == 101
+        (tmp_path / "calibrated.csv").unlink()
 
 
 def test_the_next_command_works_where_a_column_was_chosen_and_cells_are_missing(

@@ -1,7 +1,8 @@
 """Predictions in a bucket, read and written through a local server that speaks S3.
 
-The server is moto's, in an environment of its own that the first test makes: moto asks for an
-older python-dateutil than this one's. focalibrate itself reaches the bucket by pyarrow.
+The server is moto's, in an environment of its own inside this one, which the first test makes:
+moto asks for an older python-dateutil than this one's. focalibrate itself reaches the bucket by
+pyarrow.
 """
 
 import fcntl
@@ -26,7 +27,7 @@ CLASSES = ("cat", "dog", "ox")
 
 
 def installed(folder):
-    """Return a Python with moto, installed by the first process of this run that asks for it."""
+    """Return a Python with moto, installed by the first process that asks for it."""
     folder.mkdir(exist_ok=True)
     python = folder / "bin/python"
     with (folder / "lock").open("w") as lock:
@@ -44,9 +45,9 @@ def installed(folder):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server():
     """The port of a server of S3 on this machine, with an empty bucket `preds`."""
-    python = installed(tmp_path_factory.getbasetemp().parent / "focalibrate-moto")
+    python = installed(Path(sys.prefix) / "focalibrate-moto")
     script = Path(__file__).with_name("s3_server.py")
     with subprocess.Popen(
         [python, "-W", "ignore", script],

@@ -182,9 +182,10 @@ def test_the_detectable_error_is_found_four_times_in_five():
 def test_calibrated_models_are_rejected_about_one_time_in_twenty(k):
     p_values = [
         assess(*predictions(200, k, seed=seed), seed=seed, n_draws=199).p_value
-        for seed in range(200)
+        for seed in range(100)
     ]
-    assert 0.015 <= np.mean(np.array(p_values) <= 0.05) <= 0.1
+    # Of 100 draws at 5 %, none or more than 12 are less likely than 1 in 100 and 1 in 700.
+    assert 1 <= np.sum(np.array(p_values) <= 0.05) <= 12
 
 
 def test_summaries_say_what_was_found_and_what_was_tested():
@@ -371,12 +372,12 @@ def weighted_set(seed, n=400):
 @pytest.mark.slow
 def test_whole_sampling_weights_do_not_accuse_calibrated_models():
     p_values, below = [], []
-    for seed in range(150):
+    for seed in range(100):
         probs, labels, weights = weighted_set(seed)
         found = assess(probs, labels, sample_weight=weights, seed=seed, n_draws=99)
         p_values.append(found.p_value)
         below.append(ece(probs, labels, sample_weight=weights) <= found.noise_floor["ece"].q95)
-    assert 0.01 <= np.mean(np.array(p_values) <= 0.05) <= 0.1
+    assert 1 <= np.sum(np.array(p_values) <= 0.05) <= 12
     assert 0.9 <= np.mean(below) <= 0.99
 
 

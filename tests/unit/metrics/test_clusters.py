@@ -29,7 +29,7 @@ def tries(rng, n_clusters, size, correlation, *, n_classes=2, power=1.0):
 def test_calibrated_models_with_clusters_are_rarely_accused(size, correlation):
     """Larger runs: python -m benchmarks.coverage. Without clusters: up to all of them."""
     rng, p_values, covered = np.random.default_rng(size), [], []
-    for seed in range(60):
+    for seed in range(40):
         probs, labels, cluster = tries(rng, 100, size, correlation)
         found = assess(probs, labels, cluster=cluster, seed=seed, n_draws=199)
         p_values.append(found.p_value)

@@ -34,40 +34,32 @@ def value_and_gradient(loss, logits, labels):
     return value, torch.autograd.grad(value.sum(), logits)[0]
 
 
-CASES = list(
-    itertools.product(SHAPES, ["index", "soft", "ignored"], REDUCTIONS, [0.0, 0.1], [False, True])
-)
+def shared_arguments(last_weight):
+    """Every combination of what `FocalLoss` shares with torch's cross-entropy."""
+    weight = torch.tensor([0.5, 1.0, 2.0, last_weight]).double()
+    for reduction, smoothing, given in itertools.product(REDUCTIONS, [0.0, 0.1], [None, weight]):
+        yield {"weight": given, "label_smoothing": smoothing, "reduction": reduction}
 
 
-@pytest.mark.parametrize(("shape", "kind", "reduction", "smoothing", "weighted"), CASES)
-def test_exponent_0_is_cross_entropy_in_every_shared_argument(
-    shape, kind, reduction, smoothing, weighted
-):
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["index", "soft", "ignored"])
+def test_exponent_0_is_cross_entropy_in_every_shared_argument(shape, kind):
     logits, labels = example(shape, kind=kind)
-    arguments = {
-        "weight": torch.tensor([0.5, 1.0, 2.0, 0.0]).double() if weighted else None,
-        "label_smoothing": smoothing,
-        "reduction": reduction,
-    }
-    want = value_and_gradient(nn.CrossEntropyLoss(**arguments), logits, labels)
-    got = value_and_gradient(FocalLoss(0.0, **arguments), logits, labels)
-    assert_close(got, want, rtol=0, atol=0)
+    for arguments in shared_arguments(last_weight=0.0):
+        want = value_and_gradient(nn.CrossEntropyLoss(**arguments), logits, labels)
+        got = value_and_gradient(FocalLoss(0.0, **arguments), logits, labels)
+        assert_close(got, want, rtol=0, atol=0, msg=lambda m, x=arguments: f"{x}: {m}")
 
 
-@pytest.mark.parametrize(("shape", "kind", "reduction", "smoothing", "weighted"), CASES)
-def test_reductions_weights_and_ignored_rows_follow_cross_entropy(
-    shape, kind, reduction, smoothing, weighted
-):
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["index", "soft", "ignored"])
+def test_reductions_weights_and_ignored_rows_follow_cross_entropy(shape, kind):
     # An exponent that no longer matters: (1 - p)^1e-14 is 1, but the code is that of gamma > 0.
     logits, labels = example(shape, kind=kind)
-    arguments = {
-        "weight": torch.tensor([0.5, 1.0, 2.0, 0.3]).double() if weighted else None,
-        "label_smoothing": smoothing,
-        "reduction": reduction,
-    }
-    want = value_and_gradient(nn.CrossEntropyLoss(**arguments), logits, labels)
-    got = value_and_gradient(FocalLoss(1e-14, **arguments), logits, labels)
-    assert_close(got, want, rtol=1e-11, atol=1e-12)
+    for arguments in shared_arguments(last_weight=0.3):
+        want = value_and_gradient(nn.CrossEntropyLoss(**arguments), logits, labels)
+        got = value_and_gradient(FocalLoss(1e-14, **arguments), logits, labels)
+        assert_close(got, want, rtol=1e-11, atol=1e-12, msg=lambda m, x=arguments: f"{x}: {m}")
 
 
 @pytest.mark.parametrize("gamma", [0.0, 2.0])

@@ -40,26 +40,25 @@ def assert_agrees(logits, labels, gamma):
         assert_close(ours.double(), theirs, rtol=TOLERANCE[logits.dtype], atol=atol)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("gamma", GAMMAS, ids=str)
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("k", [2, 3, 100])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_value_and_gradient_equal_the_plain_formula(gamma, scale, k, dtype):
-    assert_agrees(*batch(40, k, scale=scale, dtype=dtype), gamma)
+def test_value_and_gradient_equal_the_plain_formula(gamma, scale):
+    for k in (2, 3, 100):
+        for dtype in (torch.float32, torch.float64):
+            assert_agrees(*batch(40, k, scale=scale, dtype=dtype), gamma)
 
 
 @pytest.mark.parametrize("gamma", GAMMAS, ids=str)
-@pytest.mark.parametrize("shift", [-1e4, -300.0, -30.0, -3.0, 40.0, 60.0, 300.0, 1e4])
-def test_a_common_shift_of_the_logits_harms_neither(gamma, shift):
-    assert_agrees(*batch(40, 10, scale=4.0, shift=shift), gamma)
+def test_a_common_shift_of_the_logits_harms_neither(gamma):
+    for shift in (-1e4, -300.0, -30.0, -3.0, 40.0, 60.0, 300.0, 1e4):
+        assert_agrees(*batch(40, 10, scale=4.0, shift=shift), gamma)
 
 
 @pytest.mark.parametrize("gamma", [0.03, 0.5, 2.0])
-@pytest.mark.parametrize("margin", [-1e4, -100.0, -60.0, 10.0, 30.0, 60.0, 80.0, 1e4])
-def test_saturated_rows_keep_their_digits_in_float32(gamma, margin):
-    logits = torch.tensor([[margin, 0.0], [margin - 5.0, -5.0]], requires_grad=True)
-    assert_agrees(logits, torch.tensor([0, 0]), gamma)
+def test_saturated_rows_keep_their_digits_in_float32(gamma):
+    for margin in (-1e4, -100.0, -60.0, 10.0, 30.0, 60.0, 80.0, 1e4):
+        logits = torch.tensor([[margin, 0.0], [margin - 5.0, -5.0]], requires_grad=True)
+        assert_agrees(logits, torch.tensor([0, 0]), gamma)
 
 
 @given(

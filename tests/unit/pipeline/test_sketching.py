@@ -197,13 +197,14 @@ def test_finished_parts_are_kept_under_a_name_of_everything_that_decides_the_ske
     assert len(list((tmp_path / "kept").iterdir())) == 16
 
 
-def _row_groups(path, n, size, seed=0):
+def _row_groups(path, n, size, seed=0, note=""):
     """Write a parquet file of several row groups."""
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rng = np.random.default_rng(seed)
     columns = {f"logit_{c}": rng.normal(size=n) for c in "abc"}
     columns["label"] = rng.choice(list("abc"), size=n)
-    parquet.write_table(pa.table(columns), path, row_group_size=size)
+    columns |= {"note": [note] * n} if note else {}
+    parquet.write_table(pa.table(columns), path, row_group_size=size, use_dictionary=not note)
 
 
 def test_a_large_parquet_file_is_cut_between_row_groups(tmp_path, monkeypatch):
@@ -243,7 +244,7 @@ def test_pieces_find_their_labels_in_another_file(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_one_large_file_is_shared_by_two_workers_to_the_last_bit(tmp_path):
-    _row_groups(tmp_path / "large.parquet", 3_200_000, 400_000)
+    _row_groups(tmp_path / "large.parquet", 40_000, 5_000, note=2_000 * "x")
     assert len(scan_predictions(tmp_path / "large.parquet").pieces) > 1
     one = sketch_predictions(tmp_path / "large.parquet")
     two = sketch_predictions(tmp_path / "large.parquet", backend=LocalProcesses(2))
