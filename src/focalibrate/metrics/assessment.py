@@ -35,7 +35,7 @@ from focalibrate.metrics.residuals import (
     rms_interval,
 )
 from focalibrate.metrics.rows import EventKind, read_event
-from focalibrate.metrics.words import ALPHA, details, finding, headline
+from focalibrate.metrics.words import ALPHA, Direction, details, finding, headline, side_of
 
 FEWEST_DRAWS, MOST_DRAWN = 199, 2e7
 """With clusters outcomes are drawn row by row: fewer times where there are many rows."""
@@ -45,7 +45,6 @@ TOO_COARSE = 0.1
 CalibrationVerdict = Literal[
     "miscalibrated", "no evidence of miscalibration", "too few rows to judge"
 ]
-Direction = Literal["overconfident", "underconfident", "too high", "too low"]
 TestName = Literal["bins", "line", "classes"]
 TestedClass = tuple[int | None, Residuals]
 """number of a class, and its rows in order of its probability"""
@@ -150,9 +149,7 @@ class Assessment(EventFinding):
         """
         if not self.gap.excludes_zero:
             return None
-        if self.event == "positive class":
-            return "too high" if self.gap.estimate > 0 else "too low"
-        return "overconfident" if self.gap.estimate > 0 else "underconfident"
+        return side_of(self.gap, "top label" if self.event == "correct" else self.event)
 
     @property
     def verdict(self) -> CalibrationVerdict:

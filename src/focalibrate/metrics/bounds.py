@@ -19,8 +19,8 @@ from focalibrate.metrics.residuals import (
     Residuals,
     event_cells,
     mean_variance,
-    noncentrality,
     rms_estimate,
+    rms_limit,
 )
 from focalibrate.metrics.rows import EventArguments, read_event
 
@@ -297,14 +297,12 @@ def _variance(cells: EventCells, bins: _Bins, limit: float) -> Floats:
 
 
 def _rms_at(seen: float, share: Floats, covariance: Floats, probability: float) -> float:
-    first = float(share @ np.diag(covariance))
-    second = float(share @ covariance**2 @ share)
-    if second <= 0.0:
+    noise, square = float(share @ np.diag(covariance)), float(share @ covariance**2 @ share)
+    if square <= 0.0:
         return math.sqrt(seen)
-    a = second / first
+    scale = square / noise
     if np.count_nonzero(covariance) > len(share):
         # an error along the largest common noise, as a shift of all rows is, varies most
         root = np.sqrt(share)
-        a = float(np.linalg.eigvalsh(covariance * np.outer(root, root))[-1])
-    nu = first / a
-    return min(1.0, math.sqrt(a * noncentrality(seen / a, nu, probability)))
+        scale = float(np.linalg.eigvalsh(covariance * np.outer(root, root))[-1])
+    return rms_limit(seen, noise, scale, probability)

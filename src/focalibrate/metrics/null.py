@@ -131,11 +131,19 @@ def draw_residuals(
 
     `truth` is the true probability of each cell ``[M]``, by default what was predicted.
     """
-    cells, p = event.sums, event.sums.mean
+    p = event.sums.mean
     q = p if truth is None else truth
     if correlation is not None:
         return copula_residuals(event, n_draws, rng, correlation, p - q)
-    n = np.rint(cells.rows)
+    return independent_residuals(event.sums, n_draws, rng, q)
+
+
+def independent_residuals(
+    cells: Residuals, n_draws: int, rng: np.random.Generator, truth: Floats | None = None
+) -> Floats:
+    """Return the same of cells whose rows are independent."""
+    n, p = np.rint(cells.rows), cells.mean
+    q = p if truth is None else truth
     stated, true = cells.rows * p * (1.0 - p), cells.rows * q * (1.0 - q)
     ratio = divided(cells.variance, stated)
     residual = np.empty((len(n), n_draws))

@@ -78,7 +78,7 @@ class Residuals:
     @property
     def mean(self) -> Floats:
         """Mean probability of each cell."""
-        return np.clip(self.probability / self.weight, 0.0, 1.0)
+        return np.clip(divided(self.probability, self.weight), 0.0, 1.0)
 
     def binned(self, index: Ints, n_bins: int) -> "Residuals":
         """Return the sums over `n_bins` bins that `index` sorts the cells into."""
@@ -261,22 +261,24 @@ def rms_interval(bins: Residuals, *, freedom: float | None = None) -> Interval:
     is chance and does not prove a smaller error. `freedom` replaces :math:`\nu` where the bins
     are correlated.
     """
-    total = bins.weight.sum()
-    share = bins.weight / total
-    w = bins.weight
-    estimate, variance = rms_estimate(bins), mean_variance(bins)
-    mean = divided(bins.residual, w)
-    first, second = float(share @ variance), float(share**2 @ variance**2)
-    if freedom is not None:
-        second = first**2 / freedom
-    if second <= 0.0:  # certain predictions: there is no noise
-        size = math.sqrt(float(share @ mean**2))
+    share, variance = bins.weight / bins.weight.sum(), mean_variance(bins)
+    seen = float(share @ divided(bins.residual, bins.weight) ** 2)
+    noise, square = float(share @ variance), float(share**2 @ variance**2)
+    if square <= 0.0:  # certain predictions: there is no noise
+        size = math.sqrt(seen)
         return Interval(size, size, size)
-    a, nu = second / first, first**2 / second
-    x = float(share @ mean**2) / a
-    low = math.sqrt(a * noncentrality(x, nu, 0.975))
-    high = math.sqrt(a * noncentrality(max(x, nu), nu, 0.025))
-    return Interval(estimate, min(low, 1.0), min(high, 1.0))
+    scale = square / noise if freedom is None else noise / freedom
+    low = rms_limit(seen, noise, scale, 0.975)
+    return Interval(rms_estimate(bins), low, rms_limit(max(seen, noise), noise, scale, 0.025))
+
+
+def rms_limit(seen: float, noise: float, scale: float, probability: float) -> float:
+    r"""Return :math:`\sqrt{a\lambda}` for which less than `seen` has this probability.
+
+    `noise` is the mean :math:`a\nu` of what is seen without an error, and `scale` :math:`a`.
+    """
+    found = noncentrality(seen / scale, noise / scale, probability)
+    return min(1.0, math.sqrt(scale * found))
 
 
 def rms_estimate(bins: Residuals) -> float:

@@ -77,7 +77,7 @@ def kuiper(
         Feller (1951), *The asymptotic distribution of the range of sums of independent
         random variables*.
     """
-    cells = read_event(probs, labels, event=event, **weights).cells()
+    cells = _cells(probs, labels, event, **weights)
     return _cumulative(cells, np.ptp, _range_tail)
 
 
@@ -98,7 +98,7 @@ def kolmogorov_smirnov(
         Arrieta-Ibarra et al. (2022), *Metrics of calibration for probabilistic predictions*;
         Erdős & Kac (1946), *On certain limit theorems of the theory of probability*.
     """
-    cells = read_event(probs, labels, event=event, **weights).cells()
+    cells = _cells(probs, labels, event, **weights)
     return _cumulative(cells, lambda steps: np.abs(steps).max(), _maximum_tail)
 
 
@@ -121,7 +121,7 @@ def spiegelhalter(
         Spiegelhalter (1986), *Probabilistic prediction in patient management and clinical
         trials*.
     """
-    cells = read_event(probs, labels, event=event, **weights).cells()
+    cells = _cells(probs, labels, event, **weights)
     slope = 1.0 - 2.0 * cells.mean
     variance, total = float(slope**2 @ cells.variance), -float(slope @ cells.residual)
     if variance == 0.0:
@@ -156,7 +156,7 @@ def hosmer_lemeshow(
         model*.
     """
     check_count(n_bins, name="n_bins")
-    cells = read_event(probs, labels, event=event, **weights).cells()
+    cells = _cells(probs, labels, event, **weights)
     bins = cells.binned(equal_mass_ranks(cells.mean, cells.weight, n_bins), n_bins)
     mean = divided(bins.probability, bins.weight)
     gap, variance = bins.residual, bins.spread * mean * (1.0 - mean)
@@ -188,7 +188,7 @@ def cox(probs: Array, labels: Array, *, event: Event = "top label") -> CoxResult
     References:
         Cox (1958), *Two further applications of a model for binary regression*.
     """
-    line = calibration_line(read_event(probs, labels, event=event).cells())
+    line = calibration_line(_cells(probs, labels, event))
     if line is None:
         raise ValueError(
             "`cox` needs probabilities of at least two values and outcomes of both kinds "
@@ -196,6 +196,18 @@ def cox(probs: Array, labels: Array, *, event: Event = "top label") -> CoxResult
         )
     p_value = float(chdtrc(2, line.likelihood_ratio))
     return CoxResult(line.intercept, line.slope, line.likelihood_ratio, p_value)
+
+
+def _cells(
+    probs: Array,
+    labels: Array,
+    event: Event,
+    sample_weight: Array | None = None,
+    copies: bool = False,
+) -> Residuals:
+    """Return one cell per row, in order of the event's probability."""
+    rows = read_event(probs, labels, event=event, sample_weight=sample_weight, copies=copies)
+    return rows.cells()
 
 
 def _cumulative(
