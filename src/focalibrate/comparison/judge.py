@@ -103,20 +103,19 @@ class Sums:
         if other.sketch is not None:
             self.sketch = other.sketch if self.sketch is None else self.sketch + other.sketch
 
-    def scores(self, n_bins: int, *, by_row: bool, seed: int = 0) -> Scores:
+    def scores(self, n_bins: int, *, by_row: bool) -> Scores:
         """Return the scores.
 
         Args:
             n_bins: bins of the binned errors.
             by_row: whether every unit is one row; then all calibration errors are exact, else
                 adaptive and smooth ECE are within the bounds of `focalibrate.metrics.Sketch`.
-            seed: random seed of the sketch's evaluation.
         """
         if self.sketch is None:
             raise ValueError("`batches` must hold at least one row, got none.")
         mass, filled = self.mass, self.mass > 0
         nll, brier, correct, confidence, second = self.sums[:, filled] / mass[filled]
-        found: dict[MetricName, float] = dict(self.sketch.evaluate(seed=seed, n_draws=19).errors)
+        found: dict[MetricName, float] = self.sketch.errors()
         table = self.sketch.table
         if by_row:
             weights = None if (mass == 1.0).all() else mass[filled]
