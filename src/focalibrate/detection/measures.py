@@ -1,6 +1,7 @@
 """Calibration errors and thresholds of matched detections."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,8 +9,10 @@ from numpy.typing import NDArray
 from focalibrate._array import Floats
 from focalibrate._check import check_n_bins
 from focalibrate.detection.matching import MatchedDetections
+from focalibrate.metrics.binning import equal_width_index
 
 N_BINS = 25
+ONCE = np.ones(1)
 RECALLS = np.linspace(0.0, 1.0, 101)
 
 
@@ -25,7 +28,7 @@ def d_ece(matched: MatchedDetections, *, above: float, n_bins: int = N_BINS) -> 
         n_bins: bins of equal width.
     """
     part = matched.above(above)
-    return _binned_error(part.confidence, part.correct.astype(float), n_bins)
+    return _error(*_sums(part, part.correct, n_bins=n_bins))
 
 
 def la_ece(matched: MatchedDetections, *, above: float = 0.0, n_bins: int = N_BINS) -> float:
@@ -35,12 +38,7 @@ def la_ece(matched: MatchedDetections, *, above: float = 0.0, n_bins: int = N_BI
     detections (LaECE₀).
     """
     part = matched.above(above)
-    errors = [
-        _binned_error(part.confidence[rows], part.iou[rows], n_bins)
-        for k in range(len(part.categories))
-        if (rows := part.category == k).any()
-    ]
-    return float(np.mean(errors)) if errors else float("nan")
+    return _error(*_sums(part, part.iou, part.category, n_bins=n_bins))
 
 
 def lrp_thresholds(matched: MatchedDetections) -> Floats:
@@ -122,42 +120,45 @@ def measures_of(
     n_images = len(matched.images)
     draws = rng.multinomial(n_images, np.full(n_images, 1 / n_images), n_resamples)
     found = []
-    alike = np.zeros(len(matched), np.intp)
-    for name, score, value, group, outcome in (
-        (f"D-ECE, all scores (from {least:.2g})", 0.0, d_ece, alike, matched.correct),
-        (f"D-ECE, scores from {above:g}", above, d_ece, alike, matched.correct),
-        ("LaECE₀, all scores", 0.0, la_ece, matched.category, matched.iou),
+    every, used = matched, matched.above(above)
+    for name, part, outcome, group in (
+        (f"D-ECE, all scores (from {least:.2g})", every, every.correct, None),
+        (f"D-ECE, scores from {above:g}", used, used.correct, None),
+        ("LaECE₀, all scores", every, every.iou, every.category),
     ):
-        estimate = value(matched, above=score)
-        n_groups = int(group.max(initial=0)) + 1
-        part = matched.confidence >= score
-        sums = _sums_by_image(matched, outcome.astype(float), group, n_groups, part)
-        spread = float(np.nanstd([_from_sums(draw, *sums) for draw in draws]))
-        half = 1.96 * spread
+        estimate = _error(*_sums(part, outcome, group))
+        sums = _sums(part, outcome, group, by_image=True)
+        half = 1.96 * float(np.nanstd([_error(*sums, draw) for draw in draws]))
         found.append(Measure(name, estimate, max(0.0, estimate - half), estimate + half))
     found.append(Measure(f"AP at IoU {matched.iou_threshold:g}", average_precision(matched)))
     return found
 
 
-def _sums_by_image(
-    matched: MatchedDetections,
-    outcome: Floats,
-    group: NDArray[np.intp],
-    n_groups: int,
-    part: NDArray[np.bool_],
+def _sums(
+    part: MatchedDetections,
+    outcome: NDArray[Any],
+    group: NDArray[np.intp] | None = None,
+    *,
+    n_bins: int = N_BINS,
+    by_image: bool = False,
 ) -> tuple[Floats, Floats]:
-    """Return sums of score minus outcome, and counts, ``[images, groups, bins]``."""
-    bins = np.clip(np.ceil(matched.confidence * N_BINS).astype(np.intp) - 1, 0, N_BINS - 1)
-    cell = (matched.image * n_groups + group) * N_BINS + bins
-    shape = (len(matched.images), n_groups, N_BINS)
+    """Return sums of score minus outcome, and counts, ``[images, groups, bins]``.
+
+    Without a `group` or `by_image` there is one of all.
+    """
+    check_n_bins(n_bins)
+    of_group: Any = 0 if group is None else group
+    of_image: Any = part.image if by_image else 0
+    n_groups = 1 if group is None else len(part.categories)
+    shape = (len(part.images) if by_image else 1, n_groups, n_bins)
     size = int(np.prod(shape))
-    gaps = np.bincount(cell[part], (matched.confidence - outcome)[part], size)
-    counts = np.bincount(cell[part], minlength=size).astype(np.float64)
-    return gaps.astype(np.float64).reshape(shape), counts.reshape(shape)
+    at = (of_image * n_groups + of_group) * n_bins + equal_width_index(part.confidence, n_bins)
+    gaps = np.bincount(at, part.confidence - outcome, size).astype(np.float64)
+    return gaps.reshape(shape), np.bincount(at, minlength=size).astype(np.float64).reshape(shape)
 
 
-def _from_sums(draw: Floats, gaps: Floats, counts: Floats) -> float:
-    """Return the binned error where images count so often: its mean over groups."""
+def _error(gaps: Floats, counts: Floats, draw: Floats = ONCE) -> float:
+    """Return the binned error where images count so often: its mean over groups; nan of none."""
     gap = np.abs(np.tensordot(draw, gaps, 1)).sum(axis=1)
     n = np.tensordot(draw, counts, 1).sum(axis=1)
     return float(np.mean(gap[n > 0] / n[n > 0])) if n.any() else float("nan")
@@ -179,12 +180,3 @@ def average_precision(matched: MatchedDetections) -> float:
         at = np.searchsorted(recall, RECALLS, side="left")
         values.append(np.append(precision, 0.0)[np.minimum(at, len(precision))].mean())
     return float(np.mean(values)) if values else float("nan")
-
-
-def _binned_error(score: Floats, outcome: Floats, n_bins: int) -> float:
-    check_n_bins(n_bins)
-    if not len(score):
-        return float("nan")
-    at = np.clip(np.ceil(score * n_bins).astype(np.intp) - 1, 0, n_bins - 1)
-    gaps = np.bincount(at, score - outcome, n_bins)
-    return float(np.abs(gaps).sum() / len(score))
