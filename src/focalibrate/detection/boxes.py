@@ -5,8 +5,8 @@ import math
 import re
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +64,7 @@ def read_truth(path: str | Path) -> Boxes:
         ValueError: where a field is missing or a number is not finite, with its place.
     """
     path = Path(path)
-    if path.is_dir():
-        boxes, _ = _read_yolo(path, None)
-        return boxes
-    document = _json(path)
+    document = _yolo_truth(path) if path.is_dir() else _json(path)
     if not isinstance(document, dict) or not {"images", "annotations"} <= set(document):
         raise ValueError(
             f"{path.name}: the truth must be a COCO file with `images`, `annotations` and "
@@ -92,7 +89,8 @@ def read_truth(path: str | Path) -> Boxes:
         image_names,
         category_names,
         is_crowd=_crowds(rows, path),
-        sizes=_sizes([(image.get("width"), image.get("height")) for image in by_id.values()]),
+        sizes=_sizes(by_id.values()),
+        is_relative=path.is_dir(),
     )
 
 
@@ -113,41 +111,49 @@ def read_detections(path: str | Path, truth: Boxes, *, first_category: int | Non
         ValueError: where an image or category is not in the truth, or a field is missing.
     """
     path = Path(path)
-    if path.is_dir():
-        boxes, score = _read_yolo(path, truth)
-        box = boxes.box if truth.is_relative else boxes.box * _scale(boxes.image, truth, path)
-        return replace(boxes, box=box, score=score, is_crowd=None, is_relative=truth.is_relative)
-    document = _json(path)
+    is_folder = path.is_dir()
+    images = truth.images
+    if is_folder:
+        files = _label_files(path)
+        images = {**images, **_without_objects(files, truth)}
+        document: Any = _label_rows(files, len(truth.categories), has_score=True)
+    else:
+        document = _json(path)
     if not isinstance(document, list):
         raise ValueError(
             f"{path.name}: detections must be a list of `image_id`, `category_id`, `bbox` and "
             f"`score`, found {_kind(document)}."
         )
     rows = _list(document, path, "the file")
-    names = list(truth.images.values())
-    image_at: dict[Any, int] = {str(key): k for k, key in enumerate(truth.images)}
-    times = Counter(names)
-    image_at |= {name: k for k, name in enumerate(names) if times[name] == 1}
-    image_at |= {int(name): k for name, k in image_at.items() if _is_number(name)}
-    image_at |= _order(truth.images)
     category_at = _order(truth.categories)
-    if truth.is_relative:
-        seen = {row.get("category_id") for row in rows if isinstance(row.get("category_id"), int)}
-        first = first_category if first_category is not None else int(0 not in seen)
+    if is_folder or truth.is_relative:  # classes have no ids of their own
+        has_zero = is_folder or any(row.get("category_id") == 0 for row in rows)
+        first = int(not has_zero) if first_category is None else first_category
         category_at = {k + first: k for k in range(len(category_at))}
+    image = _positions(rows, "image_id", _by_any_name(images), path)
     box = _boxes(rows, path)
-    image = _positions(rows, "image_id", image_at, path)
-    if truth.is_relative and len(box) and box.max() > RELATIVE:
+    if is_folder and not truth.is_relative:
+        box = box * _scale(image, truth, path)
+    elif truth.is_relative and len(box) and box.max() > RELATIVE:
         box = box / _scale(image, truth, path)
     return Boxes(
         image,
         _positions(rows, "category_id", category_at, path),
         box,
-        truth.images,
+        images,
         truth.categories,
         score=np.array([_score(row.get("score"), path, k) for k, row in enumerate(rows)], float),
         is_relative=truth.is_relative,
     )
+
+
+def _by_any_name(images: Mapping[Any, str]) -> dict[Any, int]:
+    """Return the position of each image by its id, also as text, and by its name if unique."""
+    found: dict[Any, int] = {str(key): k for k, key in enumerate(images)}
+    times = Counter(images.values())
+    found |= {name: k for k, name in enumerate(images.values()) if times[name] == 1}
+    found |= {int(name): k for name, k in found.items() if _is_number(name)}
+    return found | _order(images)
 
 
 def _scale(image: NDArray[np.int64], truth: Boxes, path: Path) -> Floats:
@@ -162,8 +168,8 @@ def _scale(image: NDArray[np.int64], truth: Boxes, path: Path) -> Floats:
     return np.tile(truth.sizes[image], 2)
 
 
-def _sizes(given: Sequence[tuple[Any, Any]]) -> Floats | None:
-    found = [[_finite(side) for side in pair] for pair in given]
+def _sizes(images: Iterable[Mapping[str, Any]]) -> Floats | None:
+    found = [[_finite(image.get(side)) for side in ("width", "height")] for image in images]
     if not found or any(side is None or side <= 0 for pair in found for side in pair):
         return None
     return np.array(found, dtype=np.float64)
@@ -184,75 +190,77 @@ def _order(names: Mapping[Any, str]) -> dict[Any, int]:
     return {key: k for k, key in enumerate(names)}
 
 
-def _read_yolo(folder: Path, truth: Boxes | None) -> tuple[Boxes, Floats]:
-    """Return the boxes of the label files in `folder`, and the sixth column, which is a score.
+def _yolo_truth(folder: Path) -> dict[str, Any]:
+    """Return a folder of YOLO labels as the COCO file that it would be, with relative boxes."""
+    files, pictures = _label_files(folder), _pictures(folder)
+    names = _yolo_names(folder)
+    rows = _label_rows(files, len(names) or MAX_CLASSES, has_score=False)
+    if not names:
+        names = tuple(str(k) for k in range(max((r["category_id"] for r in rows), default=-1) + 1))
+    return {
+        "images": [
+            {"id": name, **_picture_size(pictures.get(name))} for name in {**pictures, **files}
+        ],
+        "categories": [{"id": k, "name": name} for k, name in enumerate(names)],
+        "annotations": rows,
+    }
 
-    An image without a label file has no objects.
-    """
-    files = sorted(
-        file for file in folder.rglob("*.txt") if file.name not in ("classes.txt", "labels.txt")
-    )
-    if not files:
+
+def _label_files(folder: Path) -> dict[str, Path]:
+    """Return the label files of a folder by the name of their image."""
+    found: dict[str, Path] = {}
+    for file in sorted(folder.rglob("*.txt")):
+        if file.name in ("classes.txt", "labels.txt"):
+            continue
+        if found.setdefault(file.stem, file) != file:
+            raise ValueError(
+                f"{found[file.stem].relative_to(folder)} and {file.relative_to(folder)} are "
+                "labels of two images of one name. Name one of their folders, not the one above "
+                "both."
+            )
+    if not found:
         raise ValueError(f"{folder.name}: there are no label files (.txt) in this folder.")
-    pictures: dict[str, Path] = {}
-    if truth is None:
-        pictures = _pictures(folder)
-        images: dict[Any, str] = {name: name for name in (*pictures, *(f.stem for f in files))}
-    else:
-        known = set(truth.images.values())
-        others = [file.stem for file in files if file.stem not in known]
-        if others and (not truth.is_relative or 2 * len(others) > len(files)):
-            raise ValueError(
-                f"{others[0]}.txt: the truth has no image of this name. Are the two of the same "
-                "data set?"
-            )
-        images = {**truth.images, **{name: name for name in others}}  # without objects
-    image_at = {name: k for k, name in enumerate(images.values())}
-    seen: dict[str, Path] = {}
-    image, category, box, score = [], [], [], []
-    for file in files:
-        if seen.setdefault(file.stem, file) != file:
-            raise ValueError(
-                f"{seen[file.stem].relative_to(folder)} and {file.relative_to(folder)} are labels "
-                "of two images of one name. Name one of their folders, not the one above both."
-            )
+    return found
+
+
+def _without_objects(files: Mapping[str, Path], truth: Boxes) -> dict[str, str]:
+    """Return the images of label files that the truth does not have: those without objects."""
+    known = set(truth.images.values())
+    found = {name: name for name in files if name not in known}
+    if found and (not truth.is_relative or 2 * len(found) > len(files)):
+        raise ValueError(
+            f"{next(iter(found))}.txt: the truth has no image of this name. Are the two of the "
+            "same data set?"
+        )
+    return found
+
+
+def _label_rows(
+    files: Mapping[str, Path], n_classes: int, *, has_score: bool
+) -> list[dict[str, Any]]:
+    """Return the lines of label files as entries of a COCO file."""
+    rows = []
+    for name, file in files.items():
         for n, line in enumerate(_text(file).splitlines(), start=1):
             if not line.strip():
                 continue
-            found = _label(line, has_score=truth is not None)
-            if found is None:
-                columns = "class cx cy w h" + ("" if truth is None else " score")
+            row = _label(line, has_score=has_score)
+            if row is None:
+                columns = "class cx cy w h" + (" score" if has_score else "")
                 raise ValueError(
                     f"{file.name}, line {n}: a label must be `{columns}`, relative to the image, "
                     f"found {line[:60]!r}."
                 )
-            image.append(image_at[file.stem])
-            category.append(found[0])
-            box.append(found[1])
-            score.append(math.nan if truth is None else _score(found[2], file, n))
-    if truth is None:
-        names = _yolo_names(folder, max(category, default=-1) + 1)
-        categories: Mapping[Any, str] = dict(enumerate(names))
-    else:
-        categories = truth.categories
-    if category and max(category) >= len(categories):
-        raise ValueError(
-            f"{folder.name}: class {max(category)} has no name; there are {len(categories)}."
-        )
-    boxes = Boxes(
-        np.array(image, dtype=np.int64),
-        np.array(category, dtype=np.int64),
-        np.array(box, dtype=float).reshape(-1, 4),
-        images,
-        categories,
-        is_crowd=np.zeros(len(image), dtype=bool),
-        sizes=_sizes([_picture_size(pictures.get(name)) for name in images]),
-        is_relative=True,
-    )
-    return boxes, np.array(score, dtype=float)
+            if row["category_id"] >= n_classes:
+                raise ValueError(
+                    f"{file.name}, line {n}: class {row['category_id']} has no name; there are "
+                    f"{n_classes:,}."
+                )
+            rows.append({"image_id": name, **row})
+    return rows
 
 
-def _label(line: str, *, has_score: bool) -> tuple[int, tuple[float, ...], float] | None:
+def _label(line: str, *, has_score: bool) -> dict[str, Any] | None:
     """Return class, box and score of a line: of a box, or of the corners of a polygon."""
     try:
         numbers = [float(cell) for cell in line.split()]
@@ -260,15 +268,17 @@ def _label(line: str, *, has_score: bool) -> tuple[int, tuple[float, ...], float
         return None
     if not all(map(math.isfinite, numbers)) or len(numbers) < 5 + has_score:
         return None
-    score = numbers.pop() if has_score else math.nan
+    row = {"score": numbers.pop()} if has_score else {}
     k, *rest = numbers
-    if k != int(k) or not 0 <= k < MAX_CLASSES or len(rest) % 2 or max(rest) > RELATIVE:
+    if k != int(k) or k < 0 or len(rest) % 2 or max(rest) > RELATIVE:
         return None
     if len(rest) == 4:
         cx, cy, w, h = rest
-        return int(k), (cx - w / 2, cy - h / 2, w, h), score
-    left, top = min(rest[::2]), min(rest[1::2])
-    return int(k), (left, top, max(rest[::2]) - left, max(rest[1::2]) - top), score
+        left, top = cx - w / 2, cy - h / 2
+    else:
+        left, top = min(rest[::2]), min(rest[1::2])
+        w, h = max(rest[::2]) - left, max(rest[1::2]) - top
+    return {"category_id": int(k), "bbox": [left, top, w, h], **row}
 
 
 def _pictures(folder: Path) -> dict[str, Path]:
@@ -283,41 +293,37 @@ def _pictures(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _picture_size(path: Path | None) -> tuple[int | None, int | None]:
-    """Return width and height of a PNG or JPEG from its first bytes; None for other files."""
+def _picture_size(path: Path | None) -> dict[str, int]:
+    """Return width and height of a PNG or JPEG from its first bytes; nothing for other files."""
     if path is None:
-        return None, None
+        return {}
     with path.open("rb") as file:
         start = file.read(24)
         if start.startswith(b"\x89PNG") and len(start) == 24:
-            return struct.unpack(">II", start[16:24])
+            width, height = struct.unpack(">II", start[16:24])
+            return {"width": width, "height": height}
         if not start.startswith(b"\xff\xd8"):
-            return None, None
+            return {}
         file.seek(2)
         while len(head := file.read(4)) == 4 and head[0] == 0xFF:
             length = int.from_bytes(head[2:], "big")
             if 0xC0 <= head[1] <= 0xCF and head[1] not in (0xC4, 0xC8, 0xCC):  # a frame
-                body = file.read(5)
-                if len(body) < 5:
-                    break
-                height, width = struct.unpack(">HH", body[1:])
-                return width, height
+                height, width = struct.unpack(">HH", file.read(5)[1:].ljust(4, b"\0"))
+                return {"width": width, "height": height}
             file.seek(length - 2, 1)
-    return None, None
+    return {}
 
 
-def _yolo_names(folder: Path, least: int) -> tuple[str, ...]:
-    """Return the names in data.yaml or classes.txt, in this folder or one above it."""
+def _yolo_names(folder: Path) -> tuple[str, ...]:
+    """Return the names in data.yaml or classes.txt, in this folder or one above it, or none."""
     for place in (folder, folder.parent, folder.parent.parent):
         if (place / "classes.txt").is_file():
             lines = _text(place / "classes.txt").splitlines()
             return tuple(line.strip() for line in lines if line.strip())
         for name in ("data.yaml", "data.yml"):
-            if (place / name).is_file():
-                found = _names_of_yaml(_text(place / name))
-                if len(found) >= least:
-                    return found
-    return tuple(str(k) for k in range(least))
+            if (place / name).is_file() and (found := _names_of_yaml(_text(place / name))):
+                return found
+    return ()
 
 
 def _names_of_yaml(text: str) -> tuple[str, ...]:
@@ -365,16 +371,12 @@ def _list(rows: Any, path: Path, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _id(entry: dict[str, Any], path: Path, name: str) -> Any:
-    if not isinstance(entry.get("id"), (int, str)):
-        raise ValueError(f"{path.name}: every entry of `{name}` must have an `id`.")
-    return entry["id"]
-
-
 def _by_id(rows: list[dict[str, Any]], path: Path, name: str) -> dict[Any, dict[str, Any]]:
     found: dict[Any, dict[str, Any]] = {}
     for row in rows:
-        if found.setdefault(_id(row, path, name), row) != row:
+        if not isinstance(row.get("id"), (int, str)):
+            raise ValueError(f"{path.name}: every entry of `{name}` must have an `id`.")
+        if found.setdefault(row["id"], row) != row:
             raise ValueError(
                 f"{path.name}: two entries of `{name}` have the `id` {row['id']!r}. Number them "
                 "anew: nothing says which of them is meant."

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from focalibrate._array import Floats
 from focalibrate._check import check_n_bins
@@ -12,7 +13,6 @@ from focalibrate.detection.matching import MatchedDetections
 from focalibrate.metrics.binning import equal_width_index
 
 N_BINS = 25
-ONCE = np.ones(1)
 RECALLS = np.linspace(0.0, 1.0, 101)
 
 
@@ -27,8 +27,7 @@ def d_ece(matched: MatchedDetections, *, above: float, n_bins: int = N_BINS) -> 
         above: least score that counts, such as the one at which detections are used.
         n_bins: bins of equal width.
     """
-    part = matched.above(above)
-    return _error(*_sums(part, part.correct, n_bins=n_bins))
+    return float(_errors(matched, matched.correct, 0, _once(matched), above, n_bins)[0])
 
 
 def la_ece(matched: MatchedDetections, *, above: float = 0.0, n_bins: int = N_BINS) -> float:
@@ -37,8 +36,8 @@ def la_ece(matched: MatchedDetections, *, above: float = 0.0, n_bins: int = N_BI
     Per category in `n_bins` bins, weighted by their sizes; the mean over the categories that have
     detections (LaECE₀).
     """
-    part = matched.above(above)
-    return _error(*_sums(part, part.iou, part.category, n_bins=n_bins))
+    by_category = matched.iou, matched.category
+    return float(_errors(matched, *by_category, _once(matched), above, n_bins)[0])
 
 
 def lrp_thresholds(matched: MatchedDetections) -> Floats:
@@ -48,7 +47,7 @@ def lrp_thresholds(matched: MatchedDetections) -> Floats:
 
     over the detections with at least the score s; nan for a category without detections.
     """
-    once = np.ones(len(matched.images))
+    once = _once(matched)
     return np.array([_lrp(matched, k, once)[0] for k in range(len(matched.categories))])
 
 
@@ -66,12 +65,10 @@ def lrp_measures(
     matched: MatchedDetections, *, n_resamples: int = 200, seed: int = 0
 ) -> list[Measure]:
     """Return the threshold of each category with a 95 % interval: images are drawn again."""
-    rng = np.random.default_rng(seed)
-    n_images = len(matched.images)
-    draws = rng.multinomial(n_images, np.full(n_images, 1 / n_images), n_resamples)
+    counts = _drawn(matched, n_resamples, seed)
     found = []
     for k, name in enumerate(matched.categories):
-        values = _lrp(matched, k, np.concatenate([np.ones((1, n_images)), draws]))
+        values = _lrp(matched, k, counts)
         if np.isnan(values[0]):
             found.append(Measure(name, float("nan")))
             continue
@@ -82,7 +79,6 @@ def lrp_measures(
 
 def _lrp(matched: MatchedDetections, category: int, counts: Floats) -> Floats:
     """Return the threshold of a category where images count so often, ``[R, images]``."""
-    counts = np.atleast_2d(counts)
     part = matched[matched.category == category]
     found = np.full(len(counts), np.nan)
     if not len(part):
@@ -116,52 +112,58 @@ def measures_of(
         seed: of these draws.
     """
     least = float(matched.confidence.min()) if len(matched) else 0.0
-    rng = np.random.default_rng(seed)
-    n_images = len(matched.images)
-    draws = rng.multinomial(n_images, np.full(n_images, 1 / n_images), n_resamples)
+    counts = _drawn(matched, n_resamples, seed)
     found = []
-    every, used = matched, matched.above(above)
-    for name, part, outcome, group in (
-        (f"D-ECE, all scores (from {least:.2g})", every, every.correct, None),
-        (f"D-ECE, scores from {above:g}", used, used.correct, None),
-        ("LaECE₀, all scores", every, every.iou, every.category),
+    for name, outcome, group, score in (
+        (f"D-ECE, all scores (from {least:.2g})", matched.correct, 0, 0.0),
+        (f"D-ECE, scores from {above:g}", matched.correct, 0, above),
+        ("LaECE₀, all scores", matched.iou, matched.category, 0.0),
     ):
-        estimate = _error(*_sums(part, outcome, group))
-        sums = _sums(part, outcome, group, by_image=True)
-        half = 1.96 * float(np.nanstd([_error(*sums, draw) for draw in draws]))
+        values = _errors(matched, outcome, group, counts, score, N_BINS)
+        estimate, half = float(values[0]), 1.96 * float(np.nanstd(values[1:]))
         found.append(Measure(name, estimate, max(0.0, estimate - half), estimate + half))
     found.append(Measure(f"AP at IoU {matched.iou_threshold:g}", average_precision(matched)))
     return found
 
 
-def _sums(
-    part: MatchedDetections,
+def _once(matched: MatchedDetections) -> Floats:
+    """Return that every image counts once, ``[1, images]``."""
+    return np.ones((1, len(matched.images)))
+
+
+def _drawn(matched: MatchedDetections, n_resamples: int, seed: int) -> Floats:
+    """Return how often each image counts: once, then in each draw, ``[1 + R, images]``."""
+    n_images = len(matched.images)
+    shares = np.full(n_images, 1 / n_images)
+    draws = np.random.default_rng(seed).multinomial(n_images, shares, n_resamples)
+    return np.concatenate([_once(matched), draws])
+
+
+def _errors(
+    matched: MatchedDetections,
     outcome: NDArray[Any],
-    group: NDArray[np.intp] | None = None,
-    *,
-    n_bins: int = N_BINS,
-    by_image: bool = False,
-) -> tuple[Floats, Floats]:
-    """Return sums of score minus outcome, and counts, ``[images, groups, bins]``.
-
-    Without a `group` or `by_image` there is one of all.
-    """
+    group: NDArray[np.int64] | int,
+    counts: Floats,
+    above: float,
+    n_bins: int,
+) -> Floats:
+    """Return the binned error, its mean over groups, where images count so often, ``[R]``."""
     check_n_bins(n_bins)
-    of_group: Any = 0 if group is None else group
-    of_image: Any = part.image if by_image else 0
-    n_groups = 1 if group is None else len(part.categories)
-    shape = (len(part.images) if by_image else 1, n_groups, n_bins)
-    size = int(np.prod(shape))
-    at = (of_image * n_groups + of_group) * n_bins + equal_width_index(part.confidence, n_bins)
-    gaps = np.bincount(at, part.confidence - outcome, size).astype(np.float64)
-    return gaps.reshape(shape), np.bincount(at, minlength=size).astype(np.float64).reshape(shape)
-
-
-def _error(gaps: Floats, counts: Floats, draw: Floats = ONCE) -> float:
-    """Return the binned error where images count so often: its mean over groups; nan of none."""
-    gap = np.abs(np.tensordot(draw, gaps, 1)).sum(axis=1)
-    n = np.tensordot(draw, counts, 1).sum(axis=1)
-    return float(np.mean(gap[n > 0] / n[n > 0])) if n.any() else float("nan")
+    kept = np.flatnonzero(matched.confidence >= above)
+    if not len(kept):
+        return np.full(len(counts), np.nan)
+    score, image = matched.confidence[kept], matched.image[kept]
+    bins = equal_width_index(score, n_bins)
+    cells, at = np.unique(
+        np.broadcast_to(group, len(matched))[kept] * n_bins + bins, return_inverse=True
+    )
+    shape = counts.shape[1], len(cells)
+    gap = np.abs(counts @ csr_array((score - outcome[kept], (image, at)), shape))
+    n = counts @ csr_array((np.ones(len(kept)), (image, at)), shape)
+    first = np.flatnonzero(np.diff(cells // n_bins, prepend=-1))  # cell of each group
+    gap, n = (np.add.reduceat(x, first, axis=1) for x in (gap, n))
+    with np.errstate(invalid="ignore"):  # a draw without detections is nan
+        return np.asarray((gap / np.where(n > 0, n, 1.0)).sum(axis=1) / (n > 0).sum(axis=1))
 
 
 def average_precision(matched: MatchedDetections) -> float:

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 from fsspec.utils import glob_translate
 
-from focalibrate.io.bytes import COMPRESSED, DAMAGE, stdin_bytes
+from focalibrate.io.bytes import CODECS, DAMAGE, stdin_bytes
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short, shown
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
@@ -84,10 +84,10 @@ class Part:
         """Its path, or its URL."""
         return shown(self.path)
 
-    def with_full_path(self) -> "Part":
-        """Return the part with a path that names it from any folder."""
+    def with_full_path(self, folder: Path) -> "Part":
+        """Return the part with a path that names it from any folder, given its own."""
         is_file = self.remote is None and self.content is None
-        return replace(self, path=self.path.absolute()) if is_file else self
+        return replace(self, path=folder / self.path) if is_file else self
 
     def open(self) -> IO[bytes]:
         """Return the file opened at its start; it can be seeked."""
@@ -202,7 +202,7 @@ def check_distinct(path: Path, groups: Sequence[Sequence[Part]]) -> None:
     counts = Counter(sizes)
     for size, group in zip(sizes, groups, strict=True):
         own = group[0].path
-        while own.suffix.lower() in COMPRESSED:
+        while own.suffix.lower() in CODECS:
             own = own.with_suffix("")
         other = plain.setdefault(own, group[0])
         is_same = other is not group[0]
@@ -260,7 +260,7 @@ def suffix_of(path: PurePath) -> str:
         ('.csv', '.parquet')
     """
     suffixes = [s.lower() for s in path.suffixes]
-    while suffixes and suffixes[-1] in COMPRESSED:
+    while suffixes and suffixes[-1] in CODECS:
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""
     return ALIASES.get(suffix, suffix)

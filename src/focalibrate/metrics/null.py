@@ -62,7 +62,7 @@ def copula_residuals(
         size = min(step, n_draws - start)
         noise = own * rng.standard_normal((len(c), size), dtype=np.float32)
         noise += (common * rng.standard_normal((n_clusters, size), dtype=np.float32))[fine.code]
-        hits = np.where(noise < limit, w[:, None], np.float32(0.0))
+        hits = (noise < limit) * w[:, None]
         sums = np.add.reduceat(hits, first, axis=0, dtype=np.float64)
         found[:, start : start + size] = expected - sums
     return found

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from focalibrate.detection import Boxes, match, read_detections, read_truth
 from focalibrate.io.errors import PredictionFileError
 from focalibrate.io.formats.answers import Answers, number
-from focalibrate.io.formats.opened import Opened
-from focalibrate.io.formats.records import table_of_columns
+from focalibrate.io.formats.opened import Opened, in_memory
+from focalibrate.io.table import Column, Kind, Schema
 
 ROLES: dict[str, Any] = {
     "score_columns": "score",
@@ -83,16 +84,25 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
             f"{matched.n_left_out:,} detections count neither way: on a crowd, or beyond the 100 "
             "of highest score in their image and category"
         )
-    columns = {
-        "image_id": [str(images[k]) for k in matched.image],
-        "category_id": [str(categories[k]) for k in matched.category],
-        "score": matched.confidence.tolist(),
-        "correct": matched.correct.tolist(),
-        "iou": matched.iou.tolist(),
-    }
-    found = table_of_columns(path, columns, notes=tuple(notes))
-    schema = replace(found.schema, roles=ROLES)
-    return replace(found, schema=schema, layout={"matched": matched})
+    columns: list[tuple[str, Kind, Any]] = [
+        ("image_id", "text", np.array([str(key) for key in images], object)[matched.image]),
+        (
+            "category_id",
+            "text",
+            np.array([str(key) for key in categories], object)[matched.category],
+        ),
+        ("score", "number", matched.confidence),
+        ("correct", "bool", matched.correct),
+        ("iou", "number", matched.iou),
+    ]
+    schema = Schema(
+        path=path,
+        columns=tuple(Column(name=name, kind=kind) for name, kind, _ in columns),
+        notes=tuple(notes),
+        roles=ROLES,
+    )
+    data = {i: pa.array(values) for i, (_, _, values) in enumerate(columns)}
+    return replace(in_memory(schema, data, len(matched)), layout={"matched": matched})
 
 
 def _doubts(boxes: Boxes, truth: Boxes, n_right: int, *, iou: float) -> list[str]:
