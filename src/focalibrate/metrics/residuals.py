@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtr, chndtrinc, expit, log_expit, logit, ndtri
+from scipy.special import chdtr, chdtrc, chndtrinc, expit, log_expit, logit, ndtri
 
 from focalibrate._array import Floats
 from focalibrate.metrics.binning import Ints, bin_sums, divided, equal_width_index
@@ -313,8 +313,13 @@ class Line(NamedTuple):
     """below 1: probabilities are too extreme"""
     intercept_at_slope_1: Interval
     """shift of the log-odds that makes the mean probability right"""
-    likelihood_ratio: float
-    """against intercept 0 and slope 1"""
+    statistic: float
+    """likelihood ratio against intercept 0 and slope 1"""
+
+    @property
+    def p_value(self) -> float:
+        """Of the statistic, with 2 degrees of freedom."""
+        return float(chdtrc(2, self.statistic))
 
 
 def calibration_line(cells: Residuals) -> Line | None:

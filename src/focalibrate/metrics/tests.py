@@ -18,12 +18,10 @@ from scipy.special import chdtrc, ndtr
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
 from focalibrate.metrics.binning import divided
-from focalibrate.metrics.interval import Interval
-from focalibrate.metrics.residuals import Residuals, calibration_line, equal_mass_ranks
+from focalibrate.metrics.residuals import Line, Residuals, calibration_line, equal_mass_ranks
 from focalibrate.metrics.rows import Event, WeightOptions, read_event
 
 __all__ = [
-    "CoxResult",
     "Event",
     "TestResult",
     "cox",
@@ -41,18 +39,6 @@ class TestResult:
     __test__ = False  # not a test case of pytest
 
     statistic: float
-    p_value: float
-
-
-@dataclass(frozen=True)
-class CoxResult:
-    """Intercept and slope of the recalibration line in log-odds, (0, 1) if calibrated."""
-
-    intercept: Interval
-    slope: Interval
-    """below 1: probabilities are too extreme"""
-    statistic: float
-    """likelihood ratio against intercept 0 and slope 1"""
     p_value: float
 
 
@@ -170,7 +156,7 @@ def hosmer_lemeshow(
     return TestResult(statistic, float(chdtrc(freedom, statistic)))
 
 
-def cox(probs: Array, labels: Array, *, event: Event = "top label") -> CoxResult:
+def cox(probs: Array, labels: Array, *, event: Event = "top label") -> Line:
     r"""Cox's recalibration line :math:`\operatorname{logit} P(y) = a + b \operatorname{logit} c`.
 
     Fitted by maximum likelihood (Newton); intervals are robust, the p-value is of the
@@ -194,8 +180,7 @@ def cox(probs: Array, labels: Array, *, event: Event = "top label") -> CoxResult
             "`cox` needs probabilities of at least two values and outcomes of both kinds "
             "that no threshold separates; use `kuiper`."
         )
-    p_value = float(chdtrc(2, line.likelihood_ratio))
-    return CoxResult(line.intercept, line.slope, line.likelihood_ratio, p_value)
+    return line
 
 
 def _cells(
