@@ -112,10 +112,8 @@ def correlation_within(code: Ints, recalibrated: Floats, outcome: Floats) -> flo
     limit = ndtri(np.clip(recalibrated, 1e-9, 1.0 - 1e-9))
     expected = [0.0]
     for rho in CORRELATIONS[1:]:
-        total = 0.0
-        for node, weight in zip(NODES, WEIGHTS, strict=True):
-            given = ndtr((limit - np.sqrt(rho) * node) / np.sqrt(1.0 - rho))
-            total += weight * products(given - recalibrated)
+        given = (ndtr((limit - np.sqrt(rho) * x) / np.sqrt(1.0 - rho)) for x in NODES)
+        total = sum(w * products(y - recalibrated) for w, y in zip(WEIGHTS, given, strict=True))
         expected.append(total / float(WEIGHTS.sum()))
         if expected[-1] > seen:
             break
@@ -184,8 +182,10 @@ def _binomial(n: Floats, p: Floats, n_draws: int, rng: np.random.Generator) -> F
         share[k] = share[k - 1] * np.maximum(n - (k - 1), 0.0) / k * odds
     times = rng.multinomial(n_draws, (share / share.sum(axis=0)).T)
     values = np.tile(np.arange(n_values, dtype=np.float64), len(n))
-    hits = rng.permuted(np.repeat(values, times.reshape(-1)).reshape(len(n), n_draws), axis=1)
-    return np.where(is_high[:, None], n[:, None] - hits, hits)
+    hits = np.repeat(values, times.reshape(-1)).reshape(len(n), n_draws)
+    rng.permuted(hits, axis=1, out=hits)
+    hits[is_high] = n[is_high, None] - hits[is_high]
+    return hits
 
 
 def indicator(index: Ints, n_bins: int) -> Floats:
