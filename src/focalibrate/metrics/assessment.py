@@ -395,9 +395,9 @@ def _intervals(test: EventTest) -> tuple[Interval, Interval]:
     if test.correlation is None:
         return gap_interval(cells.sums), rms_interval(bins)
     whole = cells.binned(np.zeros(len(cells.rank), dtype=np.intp), 1)
-    gap = gap_interval(replace(whole, variance=np.array([np.mean(drawn.sum(axis=0) ** 2)])))
+    gap = gap_interval(whole._replace(variance=np.array([np.mean(drawn.sum(axis=0) ** 2)])))
     noise = indicator(cells.bin, BINS) @ drawn
-    bins = replace(bins, variance=np.mean(noise**2, axis=1))
+    bins = bins._replace(variance=np.mean(noise**2, axis=1))
     # bins share clusters: their errors are correlated, and count as fewer
     scaled = divided(1.0, np.sqrt(bins.weight))[:, None] * noise
     spread = scaled @ scaled.T / noise.shape[1]

@@ -1,7 +1,7 @@
 """One-sided bounds of the calibration error, for checks against a limit."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
 import numpy as np
@@ -180,7 +180,7 @@ class _Bins:
         if cells.fine.code is not None:
             alone = cells.sums.binned(index, n_bins)
             ratio = divided(sums.square, alone.square, 1.0).clip(1.0)
-            sums = replace(sums, variance=alone.variance * ratio)
+            sums = sums._replace(variance=alone.variance * ratio)
             residual, weight = cells.cluster_sums(index, n_bins)
             shared = residual - weight * mean
         share = sums.weight / sums.weight.sum()

@@ -1,8 +1,8 @@
 """Sums of residuals over neighbouring rows, and the intervals that follow from them."""
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,7 @@ LEAST_NOISE = 0.05
 """Outcomes between 0 and 1 vary less than yes and no; at least this share is assumed."""
 
 
-@dataclass(frozen=True, eq=False)
-class Residuals:
+class Residuals(NamedTuple):
     r"""Sums over cells of neighbouring examples; every array has shape ``[M]``.
 
     A row has probability :math:`c`, outcome :math:`y \in [0, 1]`, residual :math:`r = c - y`,
@@ -45,7 +44,7 @@ class Residuals:
     """sum of u r²"""
     variance: Floats
     """sum of u c (1 - c), the variance of the residual sum if c is the truth"""
-    code: Ints | None = field(default=None, kw_only=True)
+    code: Ints | None = None
     """number of the cluster of each row, where rows are dependent; sums over rows have none"""
 
     @classmethod
@@ -57,7 +56,7 @@ class Residuals:
         *,
         copies: bool = False,
         code: Ints | None = None,
-    ) -> Self:
+    ) -> "Residuals":
         """Return one cell per row, in order of the probability `value` ``[N]``."""
         order = np.argsort(value, kind="stable")
         c, y, one = value[order], outcome[order].astype(np.float64), np.ones(len(value))
@@ -82,18 +81,11 @@ class Residuals:
 
     def binned(self, index: Ints, n_bins: int) -> "Residuals":
         """Return the sums over `n_bins` bins that `index` sorts the cells into."""
-        return Residuals(*(bin_sums(index, x, n_bins) for x in self.arrays()))
+        return Residuals._make([*(bin_sums(index, x, n_bins) for x in self[:-1]), None])
 
     def summed_from(self, first: Ints) -> "Residuals":
         """Return the sums over runs of neighbouring cells that begin at `first`."""
-        return Residuals(*(np.add.reduceat(x, first) for x in self.arrays()))
-
-    def arrays(self) -> tuple[Floats, ...]:
-        """Return the seven sums in the order of the fields."""
-        return (
-            self.rows, self.weight, self.spread, self.probability,
-            self.outcome, self.square, self.variance,
-        )  # fmt: skip
+        return Residuals._make([*(np.add.reduceat(x, first) for x in self[:-1]), None])
 
     @property
     def n_clusters(self) -> int | None:
@@ -147,7 +139,7 @@ class EventCells:
         if self.fine.code is None:
             return found
         square, spread = ((x * x).sum(axis=0) for x in self.cluster_sums(index, n_bins))
-        return replace(found, square=square, spread=spread)
+        return found._replace(square=square, spread=spread)
 
     def cluster_sums(self, index: Ints, n_bins: int) -> tuple[Floats, Floats]:
         """Return each cluster's residuals and its weights in each bin ``[G, n_bins]``."""
