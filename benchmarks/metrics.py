@@ -21,7 +21,7 @@ from focalibrate.metrics import (
     classwise_ece,
     ece,
 )
-from focalibrate.metrics.null import JointTest, draw_residuals, scale_test
+from focalibrate.metrics.null import draw_residuals, scale_test
 from focalibrate.metrics.residuals import BINS, event_cells, rms_interval
 from focalibrate.metrics.rows import read_event
 
@@ -173,7 +173,7 @@ def inference() -> list[Row]:
         def test_and_rms(probs: Probs = probs, labels: Labels = labels) -> None:
             cells = event_cells(read_event(probs, labels).cells())
             drawn = draw_residuals(cells, 1999, np.random.default_rng(0))
-            _ = JointTest([scale_test(cells, drawn)]).p_value
+            _ = scale_test(cells, drawn).p_value
             rms_interval(cells.binned(cells.bin, BINS))
 
         is_large = n > 10_000

@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from focalibrate import metrics
+from focalibrate.metrics.sketch import confident_of
 
 FILE = Path(__file__).with_name("metrics.json")
 TOP = ("ece", "mce", "adaptive_ece", "debiased_ece", "classwise_ece", "smooth_ece")
@@ -114,13 +115,14 @@ def of_sketch(p, y, w):
         metrics.Sketch.of(p[at], y[at], groups=group[at], **counts(None if w is None else w[at]))
         for at in halves
     ]
-    found = (parts[0] + parts[1]).evaluate(n_draws=19)
+    both = parts[0] + parts[1]
+    found, sure = both.evaluate(n_draws=19), confident_of(both)
     out = {f"error {name}": value for name, value in found.errors.items()}
     out |= {f"bound {name}": value for name, value in found.error_bound.items()}
     for name, score in found.scores.items():
         if np.isfinite(score.estimate):
             out[name] = [score.estimate, score.low, score.high]
-    out["n"] = [found.n, found.n_zeros, found.confident.fraction, found.confident.accuracy]
+    out["n"] = [both.n, both.n_zeros, sure.fraction, sure.accuracy]
     return out | {f"group {group.group}": group.n for group in found.groups}
 
 

@@ -127,7 +127,7 @@ def compare_methods(
     folds = () if is_tested else folds
     if judged is not None:
         sums = judged({name: fitted.whole for name, fitted in crossed.fits.items()})
-        scores = {name: one.scores(n_bins, by_row=False, seed=seed) for name, one in sums.items()}
+        scores = {name: one.scores(n_bins, by_row=False) for name, one in sums.items()}
         first, codes = sums[MODEL], None
         # Relative to their mean: whole numbers would be read as copies of one row, and the
         # standard errors of means of units would be too small by the root of the rows in a unit.

@@ -103,14 +103,13 @@ class Sums:
         if other.sketch is not None:
             self.sketch = other.sketch if self.sketch is None else self.sketch + other.sketch
 
-    def scores(self, n_bins: int, *, by_row: bool, seed: int = 0) -> Scores:
+    def scores(self, n_bins: int, *, by_row: bool) -> Scores:
         """Return the scores.
 
         Args:
             n_bins: bins of the binned errors.
             by_row: whether every unit is one row; then all calibration errors are exact, else
                 adaptive and smooth ECE are within the bounds of `focalibrate.metrics.Sketch`.
-            seed: random seed of the sketch's evaluation.
         """
         if self.sketch is None:
             raise ValueError("`batches` must hold at least one row, got none.")
@@ -131,7 +130,7 @@ class Sums:
                 found["classwise_ece"] = float(classes.binned(n_bins).ece().mean())
         else:
             table = self.sketch.table
-            found = dict(self.sketch.evaluate(seed=seed, n_draws=19).errors)
+            found = self.sketch.errors()
         return Scores(
             nll=nll,
             brier=brier,

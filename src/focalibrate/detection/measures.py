@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from focalibrate._array import Floats
 from focalibrate._check import check_n_bins
 from focalibrate.detection.matching import MatchedDetections
+from focalibrate.metrics.binning import equal_width_index
 
 N_BINS = 25
 RECALLS = np.linspace(0.0, 1.0, 101)
@@ -152,7 +153,7 @@ def _errors(
     if not len(kept):
         return np.full(len(counts), np.nan)
     score, image = matched.confidence[kept], matched.image[kept]
-    bins = np.clip(np.ceil(score * n_bins).astype(np.intp) - 1, 0, n_bins - 1)
+    bins = equal_width_index(score, n_bins)
     cells, at = np.unique(
         np.broadcast_to(group, len(matched))[kept] * n_bins + bins, return_inverse=True
     )

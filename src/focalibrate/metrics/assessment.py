@@ -7,27 +7,23 @@ from typing import Any, Literal
 
 import numpy as np
 
-from focalibrate._array import Array, Floats
+from focalibrate._array import Array
 from focalibrate._check import check_count
 from focalibrate.metrics.binning import FineIndex, divided, equal_width_edges
 from focalibrate.metrics.cells import class_cells
 from focalibrate.metrics.interval import Interval, NoiseFloor, record_of
 from focalibrate.metrics.noise_floor import classwise_floor, noise_floors
 from focalibrate.metrics.null import (
-    LEAST_CLUSTERS,
     DrawnTest,
-    JointTest,
-    correlation_of,
+    EventTest,
     draw_residuals,
     generator,
     indicator,
-    line_test,
     scale_test,
 )
 from focalibrate.metrics.residuals import (
     BINS,
     SCALES,
-    EventCells,
     Residuals,
     calibration_line,
     event_cells,
@@ -35,17 +31,14 @@ from focalibrate.metrics.residuals import (
     rms_interval,
 )
 from focalibrate.metrics.rows import EventKind, read_event
-from focalibrate.metrics.words import ALPHA, details, finding, headline
+from focalibrate.metrics.words import ALPHA, Direction, details, finding, headline, side_of
 
-FEWEST_DRAWS, MOST_DRAWN = 199, 2e7
-"""With clusters outcomes are drawn row by row: fewer times where there are many rows."""
 TOO_COARSE = 0.1
 """If only errors larger than this could be found, there are too few rows to judge."""
 
 CalibrationVerdict = Literal[
     "miscalibrated", "no evidence of miscalibration", "too few rows to judge"
 ]
-Direction = Literal["overconfident", "underconfident", "too high", "too low"]
 TestName = Literal["bins", "line", "classes"]
 TestedClass = tuple[int | None, Residuals]
 """number of a class, and its rows in order of its probability"""
@@ -150,9 +143,7 @@ class Assessment(EventFinding):
         """
         if not self.gap.excludes_zero:
             return None
-        if self.event == "positive class":
-            return "too high" if self.gap.estimate > 0 else "too low"
-        return "overconfident" if self.gap.estimate > 0 else "underconfident"
+        return side_of(self.gap, "top label" if self.event == "correct" else self.event)
 
     @property
     def verdict(self) -> CalibrationVerdict:
@@ -345,7 +336,7 @@ def assess_cells(
     # drawn class by class, they reject calibrated models too often in clusters
     if classes and test.correlation is None:
         of_classes, worst = classes_test(classes, drawn.shape[1], rng, class_names)
-        test = replace(test, joint=JointTest([*test.joint.tests, of_classes]))
+        test = replace(test, tests=[*test.tests, of_classes])
     floors = noise_floors(test.cells, drawn)
     inflation = 1.0
     if test.correlation is not None:
@@ -358,9 +349,9 @@ def assess_cells(
     names: list[TestName] = ["bins"] if event == "top label" else ["bins", "line"]
     if worst is not None:
         names.append("classes")
-    each = test.joint.each if test.is_judged else [math.nan] * len(names)
+    each = [one.p_value if test.is_judged else math.nan for one in test.tests]
     return Assessment(
-        **vars(test.finding(event, rng)),
+        **vars(finding_of(test, event, rng)),
         effective_n=sums.effective_rows / inflation,
         n_classes=n_classes,
         class_name=class_name,
@@ -376,75 +367,43 @@ def assess_cells(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class EventTest:
-    """Cells of an event, residuals drawn from a calibrated model, and the tests made with them."""
+def finding_of(
+    test: EventTest, event: EventKind, rng: np.random.Generator, *, least_rows: int = 0
+) -> EventFinding:
+    """Return what was found; with fewer than `least_rows` nothing is tested."""
+    sums = test.cells.sums
+    n, mass = round(float(sums.rows.sum())), float(sums.weight.sum())
+    is_tested = n >= least_rows and test.is_judged
+    gap, rms = _intervals(test)
+    return EventFinding(
+        n=n,
+        event=event,
+        mean_probability=float(sums.probability.sum()) / mass,
+        observed_rate=float(sums.outcome.sum()) / mass,
+        gap=gap,
+        rms=rms,
+        p_value=test.p_value if is_tested else math.nan,
+        detectable=test.detectable(rng) if is_tested else math.nan,
+        n_draws=test.drawn.shape[1],
+    )
 
-    cells: EventCells
-    correlation: float | None
-    """of the rows of a cluster; None where rows are independent"""
-    drawn: Floats
-    """``[M, D]``"""
-    joint: JointTest
 
-    @classmethod
-    def of(
-        cls, fine: Residuals, event: EventKind, *, n_draws: int, rng: np.random.Generator
-    ) -> "EventTest":
-        """Draw outcomes and test what was seen."""
-        cells, correlation = event_cells(fine), correlation_of(fine)
-        if correlation is not None:
-            n_draws = min(n_draws, max(FEWEST_DRAWS, int(MOST_DRAWN / len(fine.rows))))
-        drawn = draw_residuals(cells, n_draws, rng, correlation=correlation)
-        kinds = [scale_test] if event == "top label" else [scale_test, line_test]
-        return cls(cells, correlation, drawn, JointTest([test(cells, drawn) for test in kinds]))
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether there are enough clusters to test anything."""
-        n_clusters = self.cells.fine.n_clusters
-        return n_clusters is None or n_clusters >= LEAST_CLUSTERS
-
-    def finding(
-        self, event: EventKind, rng: np.random.Generator, *, least_rows: int = 0
-    ) -> EventFinding:
-        """Return what was found; with fewer than `least_rows` nothing is tested."""
-        sums = self.cells.sums
-        n, mass = round(float(sums.rows.sum())), float(sums.weight.sum())
-        p_value, detectable = math.nan, math.nan
-        if n >= least_rows and self.is_judged:
-            p_value = self.joint.p_value
-            detectable = self.joint.detectable(self.cells, self.drawn, rng, self.correlation)
-        gap, rms = self._intervals()
-        return EventFinding(
-            n=n,
-            event=event,
-            mean_probability=float(sums.probability.sum()) / mass,
-            observed_rate=float(sums.outcome.sum()) / mass,
-            gap=gap,
-            rms=rms,
-            p_value=p_value,
-            detectable=detectable,
-            n_draws=self.drawn.shape[1],
-        )
-
-    def _intervals(self) -> tuple[Interval, Interval]:
-        """Return the intervals of the gap and of the root-mean-square error."""
-        cells, drawn = self.cells, self.drawn
-        bins = cells.binned(cells.bin, BINS)
-        if self.correlation is None:
-            return gap_interval(cells.sums), rms_interval(bins)
-        whole = cells.binned(np.zeros(len(cells.rank), dtype=np.intp), 1)
-        gap = gap_interval(replace(whole, variance=np.array([np.mean(drawn.sum(axis=0) ** 2)])))
-        noise = indicator(cells.bin, BINS) @ drawn
-        bins = replace(bins, variance=np.mean(noise**2, axis=1))
-        # bins share clusters: their errors are correlated, and count as fewer
-        share = divided(1.0, np.sqrt(bins.weight))
-        scaled = share[:, None] * noise
-        spread = scaled @ scaled.T / noise.shape[1]
-        square = float(np.sum(spread**2))
-        freedom = None if square <= 0.0 else float(np.trace(spread)) ** 2 / square
-        return gap, rms_interval(bins, freedom=freedom)
+def _intervals(test: EventTest) -> tuple[Interval, Interval]:
+    """Return the intervals of the gap and of the root-mean-square error."""
+    cells, drawn = test.cells, test.drawn
+    bins = cells.binned(cells.bin, BINS)
+    if test.correlation is None:
+        return gap_interval(cells.sums), rms_interval(bins)
+    whole = cells.binned(np.zeros(len(cells.rank), dtype=np.intp), 1)
+    gap = gap_interval(whole._replace(variance=np.array([np.mean(drawn.sum(axis=0) ** 2)])))
+    noise = indicator(cells.bin, BINS) @ drawn
+    bins = bins._replace(variance=np.mean(noise**2, axis=1))
+    # bins share clusters: their errors are correlated, and count as fewer
+    scaled = divided(1.0, np.sqrt(bins.weight))[:, None] * noise
+    spread = scaled @ scaled.T / noise.shape[1]
+    square = float(np.sum(spread**2))
+    freedom = None if square <= 0.0 else float(np.trace(spread)) ** 2 / square
+    return gap, rms_interval(bins, freedom=freedom)
 
 
 def classes_test(
@@ -477,5 +436,5 @@ def classes_test(
         float(fine.probability.sum()) / mass,
         float(fine.outcome.sum()) / mass,
         gap_interval(fine),
-        JointTest([worst]).p_value,
+        worst.p_value,
     )

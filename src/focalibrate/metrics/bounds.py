@@ -1,17 +1,16 @@
 """One-sided bounds of the calibration error, for checks against a limit."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_open_interval
 from focalibrate.metrics.binning import Ints, bin_sums, divided
-from focalibrate.metrics.null import generator
+from focalibrate.metrics.null import generator, pyramid
 from focalibrate.metrics.residuals import (
     BINS,
     SCALES,
@@ -19,13 +18,11 @@ from focalibrate.metrics.residuals import (
     Residuals,
     event_cells,
     mean_variance,
-    noncentrality,
     rms_estimate,
+    rms_limit,
 )
 from focalibrate.metrics.rows import EventArguments, read_event
 
-LEVELS = tuple(2**i for i in range(int(math.log2(SCALES)) + 1))
-"""Numbers of bins of the lower bound: 1, 2, 4, … 32, each cut in two for the next."""
 N_DRAWS = 1999
 """Draws of the noise behind the lower bound of ECE."""
 FINEST = 0.005
@@ -143,93 +140,70 @@ def bounds_of_cells(
     check_open_interval(upper, low=0.0, high=0.5, name="alpha_high")
     cells = event_cells(fine)
     bins = _Bins.of(cells, cells.bin, BINS)
-    rng = generator(seed)
-    if error == "ece":
-        scales = _Bins.of(cells, cells.scale, SCALES)
-        return _ece_bounds(cells, bins, scales, limit, alpha, upper, rng)
-    return _rms_bounds(cells, bins, limit, alpha, upper)
+    share, variance = bins.share, _largest_variance(cells, bins, limit)
+    both = bins.covariance(variance)
+    if error == "rms":
+        estimate = rms_estimate(bins.sums)
+        seen, noise = float(share @ bins.mean**2), float(share @ variance)
+        low = _rms_at(seen, share, bins.covariance(bins.variance), 1.0 - alpha)
+        high, typical = (_rms_at(x, share, both, upper) for x in (max(seen, noise), noise))
+    else:
+        low = _lowest_ece(_Bins.of(cells, cells.scale, SCALES), alpha, generator(seed))
+        estimate = float(share @ np.abs(bins.mean))
+        signs = (share, share * np.sign(bins.mean))
+        spread = max(float(share**2 @ variance), *(float(one @ both @ one) for one in signs))
+        margin = float(ndtri(1.0 - upper)) * math.sqrt(spread)
+        high = estimate + margin
+        typical = math.sqrt(2.0 / math.pi) * float(share @ np.sqrt(variance)) + margin
+    high, typical = min(1.0, max(high, low)), min(1.0, typical)
+    return ErrorBounds(estimate, low, high, alpha, upper, typical)
 
 
 @dataclass(frozen=True, eq=False)
 class _Bins:
-    """Sums over bins of equal mass, and what clusters add to their noise."""
+    """Bins of equal mass, and what clusters add to their noise."""
 
     sums: Residuals
-    shared: Floats | None = None
+    share: Floats
+    """of the weight in each bin"""
+    mean: Floats
+    """of its residuals"""
+    variance: Floats
+    """of that mean"""
+    shared: Floats | None
     """sums of each cluster's residuals about the mean of its bin ``[G, B]``"""
 
     @classmethod
     def of(cls, cells: EventCells, index: Ints, n_bins: int) -> "_Bins":
-        sums = cells.binned(index, n_bins)
-        if cells.fine.code is None:
-            return cls(sums)
-        independent = cells.sums.binned(index, n_bins)
-        variance = independent.variance * divided(sums.square, independent.square, 1.0).clip(1.0)
-        residual, weight = cells.cluster_sums(index, n_bins)
-        _, mean = _share_and_mean(sums)
-        return cls(replace(sums, variance=variance), residual - weight * mean)
+        sums, shared = cells.binned(index, n_bins), None
+        mean = divided(sums.residual, sums.weight)
+        if cells.fine.code is not None:
+            alone = cells.sums.binned(index, n_bins)
+            ratio = divided(sums.square, alone.square, 1.0).clip(1.0)
+            sums = sums._replace(variance=alone.variance * ratio)
+            residual, weight = cells.cluster_sums(index, n_bins)
+            shared = residual - weight * mean
+        share = sums.weight / sums.weight.sum()
+        return cls(sums, share, mean, mean_variance(sums, least=1.0), shared)
 
     @property
     def inflation(self) -> float:
         """By how much clusters raise the variance of the mean residual of all rows."""
         if self.shared is None:
             return 1.0
-        apart = float(np.sum(self.variance() * self.sums.weight**2))
+        apart = float(np.sum(self.variance * self.sums.weight**2))
         together = float(np.sum(self.shared.sum(axis=1) ** 2))
         return max(1.0, together / apart) if apart > 0 else 1.0
-
-    def variance(self) -> Floats:
-        """Return the variance of each bin's mean residual."""
-        return mean_variance(self.sums, least=1.0)
 
     def covariance(self, variance: Floats) -> Floats:
         """Return the covariance of the mean residuals, with `variance` on its diagonal."""
         if self.shared is None:
             return np.diag(variance)
         raw = self.shared.T @ self.shared
-        size = np.sqrt(np.diag(raw))
-        scale = divided(np.sqrt(variance), size)
+        scale = divided(np.sqrt(variance), np.sqrt(np.diag(raw)))
         found: Floats = raw * np.outer(scale, scale)
         found[np.diag_indices(len(found))] = variance
         return found
-
-
-def _ece_bounds(
-    cells: EventCells,
-    bins: _Bins,
-    scales: _Bins,
-    limit: float,
-    alpha: float,
-    alpha_high: float,
-    rng: np.random.Generator,
-) -> ErrorBounds:
-    low = _lowest_ece(scales, alpha, rng)
-    share, mean = _share_and_mean(bins.sums)
-    variance = _variance(cells, bins, limit)
-    estimate = float(share @ np.abs(mean))
-    spread = float(share**2 @ variance)
-    if bins.shared is not None:
-        both = bins.covariance(variance)
-        signs = (share, share * np.sign(mean))
-        spread = max(spread, *(float(one @ both @ one) for one in signs))
-    margin = float(ndtri(1.0 - alpha_high)) * math.sqrt(spread)
-    typical = math.sqrt(2.0 / math.pi) * float(share @ np.sqrt(variance)) + margin
-    high = min(1.0, max(estimate + margin, low))
-    return ErrorBounds(estimate, low, high, alpha, alpha_high, min(1.0, typical))
-
-
-def _rms_bounds(
-    cells: EventCells, bins: _Bins, limit: float, alpha: float, alpha_high: float
-) -> ErrorBounds:
-    sums = bins.sums
-    share, mean = _share_and_mean(sums)
-    seen = float(share @ mean**2)
-    low = _rms_at(seen, share, bins.covariance(bins.variance()), 1.0 - alpha)
-    both = bins.covariance(_variance(cells, bins, limit))
-    noise = float(share @ np.diag(both))
-    high = _rms_at(max(seen, noise), share, both, alpha_high)
-    typical = _rms_at(noise, share, both, alpha_high)
-    return ErrorBounds(rms_estimate(sums), low, max(high, low), alpha, alpha_high, typical)
 
 
 def _lowest_ece(bins: _Bins, alpha: float, rng: np.random.Generator) -> float:
@@ -241,19 +215,18 @@ def _lowest_ece(bins: _Bins, alpha: float, rng: np.random.Generator) -> float:
     the normal law (Borell 1975): :math:`q_{1-\alpha} \le q_{1-\alpha_0} + L\,(z_{1-\alpha}
     - z_{1-\alpha_0})`.
     """
-    share, mean = _share_and_mean(bins.sums)
-    sd = np.sqrt(bins.variance())
-    normal = rng.standard_normal((SCALES, N_DRAWS))
-    root = np.diag(sd) if bins.shared is None else _root(bins.covariance(sd**2))
-    noise = share[:, None] * (root @ normal if bins.shared is not None else sd[:, None] * normal)
-    drawn = np.stack([_size(noise, n) for n in LEVELS])
-    seen = np.array([float(_size((share * mean)[:, None], n)[0]) for n in LEVELS])
+    root = np.diag(np.sqrt(bins.variance))
+    if bins.shared is not None:
+        values, vectors = np.linalg.eigh(bins.covariance(bins.variance))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+    weighted = bins.share[:, None] * root
+    drawn = _sizes(weighted @ rng.standard_normal((SCALES, N_DRAWS)))
+    seen = _sizes((bins.share * bins.mean)[:, None])[:, 0]
     typical, spread = drawn.mean(axis=1), drawn.std(axis=1)
     if not spread.all():  # certain predictions: there is no noise
         return float(seen.max())
     largest = ((drawn - typical[:, None]) / spread[:, None]).max(axis=0)
     level = max(alpha, FINEST)
-    weighted = share[:, None] * root
     reach = np.sqrt(np.sum(weighted**2))  # of bins that are independent; else at most this:
     if bins.shared is not None:
         reach = min(
@@ -266,25 +239,12 @@ def _lowest_ece(bins: _Bins, alpha: float, rng: np.random.Generator) -> float:
     return max(0.0, float((seen - reached).max()))
 
 
-def _root(matrix: Floats) -> Floats:
-    values, vectors = np.linalg.eigh(matrix)
-    found: Floats = vectors * np.sqrt(np.maximum(values, 0.0))
-    return found
+def _sizes(weighted: Floats) -> Floats:
+    r"""Return :math:`\sum_b |\sum_{j \in b} w_j g_j|` over 32, 16, … and 1 of the rows' bins."""
+    return np.stack([np.abs(level).sum(axis=0) for level in pyramid(weighted)])
 
 
-def _size(weighted: NDArray[np.float64], n_bins: int) -> Floats:
-    r"""Return :math:`\sum_b |\sum_{j \in b} w_j g_j|` over `n_bins` of the rows' bins."""
-    sums = weighted.reshape(n_bins, SCALES // n_bins, -1).sum(axis=1)
-    found: Floats = np.abs(sums).sum(axis=0)
-    return found
-
-
-def _share_and_mean(bins: Residuals) -> tuple[Floats, Floats]:
-    w = bins.weight
-    return w / w.sum(), divided(bins.residual, w)
-
-
-def _variance(cells: EventCells, bins: _Bins, limit: float) -> Floats:
+def _largest_variance(cells: EventCells, bins: _Bins, limit: float) -> Floats:
     """Return the variance of each bin's mean residual for an upper bound.
 
     The larger of two variances: that of the sample, and that of a model whose true frequencies
@@ -293,18 +253,16 @@ def _variance(cells: EventCells, bins: _Bins, limit: float) -> Floats:
     away = np.maximum(np.abs(cells.sums.mean - 0.5) - limit, 0.0)
     w = bins.sums.weight
     worst = bin_sums(cells.bin, cells.sums.spread * (0.25 - away**2), len(w))
-    return np.maximum(bins.variance(), bins.inflation * divided(worst, w**2))
+    return np.maximum(bins.variance, bins.inflation * divided(worst, w**2))
 
 
 def _rms_at(seen: float, share: Floats, covariance: Floats, probability: float) -> float:
-    first = float(share @ np.diag(covariance))
-    second = float(share @ covariance**2 @ share)
-    if second <= 0.0:
+    noise, square = float(share @ np.diag(covariance)), float(share @ covariance**2 @ share)
+    if square <= 0.0:
         return math.sqrt(seen)
-    a = second / first
+    scale = square / noise
     if np.count_nonzero(covariance) > len(share):
         # an error along the largest common noise, as a shift of all rows is, varies most
         root = np.sqrt(share)
-        a = float(np.linalg.eigvalsh(covariance * np.outer(root, root))[-1])
-    nu = first / a
-    return min(1.0, math.sqrt(a * noncentrality(seen / a, nu, probability)))
+        scale = float(np.linalg.eigvalsh(covariance * np.outer(root, root))[-1])
+    return rms_limit(seen, noise, scale, probability)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Unpack, final, overload
+from typing import Any, Literal, Unpack, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -434,10 +434,6 @@ class Cells:
         )
 
 
-@overload
-def _plain(value: np.float64) -> float: ...
-@overload
-def _plain(value: NDArray[Any]) -> Any: ...
 def _plain(value: Any) -> Any:
     return float(value) if np.ndim(value) == 0 else value
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
 from focalibrate.metrics.cells import Cells
-from focalibrate.metrics.null import generator
-from focalibrate.metrics.residuals import MAX_CELLS
+from focalibrate.metrics.null import generator, independent_residuals
+from focalibrate.metrics.residuals import Residuals, event_cells
 from focalibrate.metrics.rows import Event, read_rows_of_event
 
 BAND_POINTS = 101
@@ -154,7 +154,7 @@ def corp_of_cells(
         own, best, constant = (score(p, hits, weight) / total for p in (value, fitted, base))
         return Decomposition(own, own - best, constant - best, constant)
 
-    at, low, high = _band(value, weight, cells.spread[filled], n_draws, generator(seed))
+    at, low, high = _band(cells.residuals(), n_draws, generator(seed))
     curve = ReliabilityCurve(*_knots(value, fitted, weight), at, low, high)
     return Corp(event, curve, taken_apart(log=True), taken_apart(log=False))
 
@@ -206,21 +206,16 @@ def _knots(value: Floats, fitted: Floats, weight: Floats) -> tuple[Floats, Float
 
 
 def _band(
-    value: Floats, weight: Floats, spread: Floats, n_draws: int, rng: np.random.Generator
+    fine: Residuals, n_draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
     """Return points and the 2.5 % and 97.5 % quantiles of calibrated curves there."""
     if n_draws == 0:
         nothing = np.zeros(0)
         return nothing, nothing, nothing
-    end = np.cumsum(weight)
-    cell = np.minimum(((end - weight / 2) / end[-1] * MAX_CELLS).astype(np.intp), MAX_CELLS - 1)
-    first = np.flatnonzero(np.diff(cell, prepend=-1))
-    mass, squares = np.add.reduceat(weight, first), np.add.reduceat(spread, first)
-    mean = np.clip(np.add.reduceat(weight * value, first) / mass, 0.0, 1.0)
-    trials = np.maximum(np.rint(mass**2 / squares), 1.0).astype(np.int64)
-    drawn = rng.binomial(trials[:, None], mean[:, None], size=(len(mean), n_draws))
+    cells = event_cells(fine).sums
+    mean, weight, drawn = cells.mean, cells.weight, independent_residuals(cells, n_draws, rng)
     grid = np.unique(np.interp(np.linspace(0, 1, BAND_POINTS), np.linspace(0, 1, len(mean)), mean))
-    rates = (drawn / trials[:, None]).T
-    curves = [np.interp(grid, mean, _isotonic(rate * mass, mass)) for rate in rates]
+    hits = np.clip(weight * mean - drawn.T, 0.0, weight)
+    curves = [np.interp(grid, mean, _isotonic(row, weight)) for row in hits]
     low, high = np.quantile(curves, [0.025, 0.975], axis=0)
     return grid, low, high

@@ -13,11 +13,11 @@ from focalibrate._array import Array
 from focalibrate.metrics.assessment import (
     CalibrationVerdict,
     EventFinding,
-    EventTest,
+    finding_of,
     verdict_of,
 )
 from focalibrate.metrics.interval import record_of
-from focalibrate.metrics.null import generator
+from focalibrate.metrics.null import EventTest, generator
 from focalibrate.metrics.residuals import Residuals
 from focalibrate.metrics.rows import EventArguments, EventKind, read_event, read_groups
 from focalibrate.metrics.words import p_text, percents, points, side_of
@@ -131,7 +131,7 @@ def assess_members(
     found = []
     for column, group, fine in members:
         test = EventTest.of(fine, event, n_draws=n_draws, rng=rng)
-        one = test.finding(event, rng, least_rows=MIN_ROWS)
+        one = finding_of(test, event, rng, least_rows=MIN_ROWS)
         found.append(GroupAssessment(column=column, group=group, **vars(one)))
     adjusted = holm([one.p_value for one in found])
     return tuple(replace(one, p_adjusted=p) for one, p in zip(found, adjusted, strict=True))

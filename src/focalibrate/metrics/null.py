@@ -10,7 +10,14 @@ from scipy.special import expit, logit, ndtr, ndtri
 
 from focalibrate._array import Floats
 from focalibrate.metrics.binning import Ints, bin_sums, divided
-from focalibrate.metrics.residuals import SCALES, EventCells, Residuals, calibration_line
+from focalibrate.metrics.residuals import (
+    SCALES,
+    EventCells,
+    Residuals,
+    calibration_line,
+    event_cells,
+)
+from focalibrate.metrics.rows import EventKind
 from focalibrate.metrics.words import ALPHA
 
 NORMAL_VARIANCE = 20.0
@@ -32,6 +39,8 @@ def generator(seed: int | np.random.Generator) -> np.random.Generator:
     return np.random.default_rng([seed, _STREAM])
 
 
+FEWEST_DRAWS, MOST_DRAWN = 199, 2e7
+"""With clusters outcomes are drawn row by row: fewer times where there are many rows."""
 LEAST_CLUSTERS = 50
 """With fewer, tests reject too many calibrated models: the correlation cannot be estimated."""
 CORRELATIONS = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
@@ -103,10 +112,8 @@ def correlation_within(code: Ints, recalibrated: Floats, outcome: Floats) -> flo
     limit = ndtri(np.clip(recalibrated, 1e-9, 1.0 - 1e-9))
     expected = [0.0]
     for rho in CORRELATIONS[1:]:
-        total = 0.0
-        for node, weight in zip(NODES, WEIGHTS, strict=True):
-            given = ndtr((limit - np.sqrt(rho) * node) / np.sqrt(1.0 - rho))
-            total += weight * products(given - recalibrated)
+        given = (ndtr((limit - np.sqrt(rho) * x) / np.sqrt(1.0 - rho)) for x in NODES)
+        total = sum(w * products(y - recalibrated) for w, y in zip(WEIGHTS, given, strict=True))
         expected.append(total / float(WEIGHTS.sum()))
         if expected[-1] > seen:
             break
@@ -131,11 +138,19 @@ def draw_residuals(
 
     `truth` is the true probability of each cell ``[M]``, by default what was predicted.
     """
-    cells, p = event.sums, event.sums.mean
+    p = event.sums.mean
     q = p if truth is None else truth
     if correlation is not None:
         return copula_residuals(event, n_draws, rng, correlation, p - q)
-    n = np.rint(cells.rows)
+    return independent_residuals(event.sums, n_draws, rng, q)
+
+
+def independent_residuals(
+    cells: Residuals, n_draws: int, rng: np.random.Generator, truth: Floats | None = None
+) -> Floats:
+    """Return the same of cells whose rows are independent."""
+    n, p = np.rint(cells.rows), cells.mean
+    q = p if truth is None else truth
     stated, true = cells.rows * p * (1.0 - p), cells.rows * q * (1.0 - q)
     ratio = divided(cells.variance, stated)
     residual = np.empty((len(n), n_draws))
@@ -167,8 +182,10 @@ def _binomial(n: Floats, p: Floats, n_draws: int, rng: np.random.Generator) -> F
         share[k] = share[k - 1] * np.maximum(n - (k - 1), 0.0) / k * odds
     times = rng.multinomial(n_draws, (share / share.sum(axis=0)).T)
     values = np.tile(np.arange(n_values, dtype=np.float64), len(n))
-    hits = rng.permuted(np.repeat(values, times.reshape(-1)).reshape(len(n), n_draws), axis=1)
-    return np.where(is_high[:, None], n[:, None] - hits, hits)
+    hits = np.repeat(values, times.reshape(-1)).reshape(len(n), n_draws)
+    rng.permuted(hits, axis=1, out=hits)
+    hits[is_high] = n[is_high, None] - hits[is_high]
+    return hits
 
 
 def indicator(index: Ints, n_bins: int) -> Floats:
@@ -187,6 +204,11 @@ class DrawnTest:
     """of the draws ``[D]``"""
     of_residuals: Callable[[Floats], Floats] | None = None
     """of each column of residuals ``[M, J]``; None: it sees other probabilities than these"""
+
+    @property
+    def p_value(self) -> float:
+        """The p-value of this test by itself."""
+        return float((1 + _exceeding(self.null, np.array([self.seen]))[0]) / (1 + len(self.null)))
 
 
 def scale_test(event: EventCells, drawn: Floats) -> DrawnTest:
@@ -268,107 +290,111 @@ def line_test(event: EventCells, drawn: Floats) -> DrawnTest:
 
 
 @dataclass(frozen=True, eq=False)
-class JointTest:
-    """Several tests as one, by the smallest of their p-values (min-P).
+class EventTest:
+    """Cells of an event, residuals drawn from a calibrated model, and the tests made with them.
 
-    Each statistic is ranked among the same draws, and the smallest p-value among those of the
-    draws: the level holds however the statistics depend on each other.
+    Several tests are one, by the smallest of their p-values (min-P): each statistic is ranked
+    among the same draws, and the smallest p-value among those of the draws. The level holds
+    however the statistics depend on each other.
     """
 
+    cells: EventCells
+    correlation: float | None
+    """of the rows of a cluster; None where rows are independent"""
+    drawn: Floats
+    """``[M, D]``"""
     tests: Sequence[DrawnTest]
 
-    @cached_property
-    def ranks(self) -> Floats:
-        """How many draws reach each draw, itself included ``[T, D]``."""
-        return np.stack([_exceeding(test.null, test.null) for test in self.tests])
+    @classmethod
+    def of(
+        cls, fine: Residuals, event: EventKind, *, n_draws: int, rng: np.random.Generator
+    ) -> "EventTest":
+        """Draw outcomes and test what was seen."""
+        cells, correlation = event_cells(fine), correlation_of(fine)
+        if correlation is not None:
+            n_draws = min(n_draws, max(FEWEST_DRAWS, int(MOST_DRAWN / len(fine.rows))))
+        drawn = draw_residuals(cells, n_draws, rng, correlation=correlation)
+        kinds = [scale_test] if event == "top label" else [scale_test, line_test]
+        return cls(cells, correlation, drawn, [test(cells, drawn) for test in kinds])
 
     @property
-    def each(self) -> list[float]:
-        """The p-value of each test by itself."""
-        found: list[float] = self._each(self._seen)[:, 0].tolist()
-        return found
+    def is_judged(self) -> bool:
+        """Whether there are enough clusters to test anything."""
+        n_clusters = self.cells.fine.n_clusters
+        return n_clusters is None or n_clusters >= LEAST_CLUSTERS
 
     @property
     def p_value(self) -> float:
         """The p-value of all tests together."""
-        return float(self._p_values(self._seen)[0])
+        return float(self._p_values(np.array([[test.seen] for test in self.tests]))[0])
 
-    @property
-    def _seen(self) -> Floats:
-        return np.array([[test.seen] for test in self.tests])
-
-    def _each(self, seen: Floats) -> Floats:
-        """Return the p-value of each statistic; `seen` is ``[T, J]``."""
-        return np.asarray((1 + self._reaching(seen)) / (1 + self.ranks.shape[1]))
-
-    def _reaching(self, seen: Floats) -> Floats:
-        """Return how many draws reach each of the statistics ``[T, J]``."""
-        return np.stack([_exceeding(x.null, s) for x, s in zip(self.tests, seen, strict=True)])
+    @cached_property
+    def _ranks(self) -> Floats:
+        """How many draws reach each draw, itself included ``[T, D]``."""
+        return np.stack([_exceeding(test.null, test.null) for test in self.tests])
 
     def _p_values(self, seen: Floats) -> Floats:
-        """Return the p-values ``[J]`` of all statistics together."""
-        found, n = self._reaching(seen), self.ranks.shape[1]
+        """Return the p-values ``[J]`` of statistics ``[T, J]``, of all tests together."""
+        n = self.drawn.shape[1]
+        found = np.stack([_exceeding(x.null, s) for x, s in zip(self.tests, seen, strict=True)])
         if len(found) == 1:
             return np.asarray((1 + found[0]) / (1 + n))
         # Ranks are among all, what was seen included, which moves the draws below it by one: a
         # draw is as extreme as the least of the p-values if it is so in one of the tests.
         limit = np.minimum(found, 1 + found.min(axis=0))
         limit[:, np.isinf(seen).any(axis=0)] = 0  # no draw is as extreme as the impossible
-        reached = (self.ranks[:, None, :] <= limit[:, :, None]).any(axis=0)
+        reached = (self._ranks[:, None, :] <= limit[:, :, None]).any(axis=0)
         return np.asarray((1 + np.count_nonzero(reached, axis=1)) / (1 + n))
 
-    def detectable(
-        self,
-        event: EventCells,
-        drawn: Floats,
-        rng: np.random.Generator,
-        correlation: float | None,
-    ) -> float:
+    def detectable(self, rng: np.random.Generator) -> float:
         r"""Return the root-mean-square error that would be found with probability .8.
 
         Two kinds of error are tried, a temperature (:math:`c(1-c)\operatorname{logit} c`) and a
         shift of the log-odds (:math:`c(1-c)`), both to first order and towards one half; the
-        result is for the one that is harder to find. It is sought by moving the residuals `drawn`
-        from the calibrated model ``[M, D]``, then checked, and enlarged if need be, by drawing
-        outcomes from the wrong one. nan if no error can be found, as when every prediction is
-        certain.
+        result is for the one that is harder to find. nan if no error can be found, as when every
+        prediction is certain.
         """
-        cells, p = event.sums, event.sums.mean
-        slope = p * (1.0 - p)
+        cells, p = self.cells.sums, self.cells.sums.mean
+        slope, share = p * (1.0 - p), cells.weight / cells.weight.sum()
         towards_half = 1.0 if float(cells.weight @ (p - 0.5)) >= 0.0 else -1.0
         shapes = (slope * logit(np.clip(p, 1e-12, 1.0 - 1e-12)), towards_half * slope)
-        share = cells.weight / cells.weight.sum()
-        noise = drawn[:, :POWER_DRAWS]
-        found = []
-
-        def is_found(residual: Floats) -> bool:
-            statistics = [
-                test.null[: noise.shape[1]] if test.of_residuals is None
-                else test.of_residuals(residual)
-                for test in self.tests
-            ]  # fmt: skip
-            return float(np.mean(self._p_values(np.stack(statistics)) < ALPHA)) >= POWER
-
-        for shape in shapes:
-            rms = math.sqrt(float(share @ shape**2))
-            if rms <= 1e-9:
-                continue
-            unit = shape / rms
-            move = (cells.weight * unit)[:, None]
-
-            def truth(size: float, unit: Floats = unit) -> Floats:
-                return np.clip(p - size * unit, 0.0, 1.0)
-
-            size = _smallest(lambda size, move=move: is_found(noise + size * move))  # type: ignore[misc]
-            while size < 1.0 and not is_found(
-                draw_residuals(
-                    event, noise.shape[1], rng, correlation=correlation, truth=truth(size)
-                )
-            ):
-                size = min(1.0, 1.1 * size)
-            true = truth(size)
-            found.append(1.0 if size >= 1.0 else math.sqrt(float(share @ (p - true) ** 2)))
+        sizes = [(shape, math.sqrt(float(share @ shape**2))) for shape in shapes]
+        found = [self._smallest(shape / rms, rng) for shape, rms in sizes if rms > 1e-9]
         return max(found, default=math.nan)
+
+    def _smallest(self, unit: Floats, rng: np.random.Generator) -> float:
+        """Return the smallest multiple of an error `unit` that is found, as a root-mean-square.
+
+        It is sought by moving the residuals `drawn` from the calibrated model, then checked, and
+        enlarged if need be, by drawing outcomes from the wrong one.
+        """
+        cells, noise, low, size = self.cells.sums, self.drawn[:, :POWER_DRAWS], 1e-6, 1.0
+        move = (cells.weight * unit)[:, None]
+        if not self._is_found(noise + move):
+            return 1.0
+        for _ in range(12):  # geometric: to 0.4 % of the result
+            middle = math.sqrt(low * size)
+            is_found = self._is_found(noise + middle * move)
+            low, size = (low, middle) if is_found else (middle, size)
+        while size < 1.0:
+            true = np.clip(cells.mean - size * unit, 0.0, 1.0)
+            drawn = draw_residuals(
+                self.cells, noise.shape[1], rng, correlation=self.correlation, truth=true
+            )
+            if self._is_found(drawn):
+                off = cells.mean - true
+                return math.sqrt(float(cells.weight @ off**2) / float(cells.weight.sum()))
+            size *= 1.1
+        return 1.0
+
+    def _is_found(self, residual: Floats) -> bool:
+        """Return whether most of the columns ``[M, J]`` are."""
+        statistics = [
+            test.null[: residual.shape[1]] if test.of_residuals is None
+            else test.of_residuals(residual)
+            for test in self.tests
+        ]  # fmt: skip
+        return float(np.mean(self._p_values(np.stack(statistics)) < ALPHA)) >= POWER
 
 
 def _slack(values: Floats) -> Floats:
@@ -380,13 +406,3 @@ def _exceeding(null: Floats, seen: Floats) -> Floats:
     """Return how many of `null` reach each of `seen`."""
     found = len(null) - np.searchsorted(np.sort(null), seen - _slack(seen))
     return found.astype(np.float64)
-
-
-def _smallest(is_found: Callable[[float], bool]) -> float:
-    low, high = 1e-6, 1.0
-    if not is_found(high):
-        return 1.0
-    for _ in range(12):  # geometric: to 0.4 % of the result
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if is_found(middle) else (middle, high)
-    return high

@@ -1,12 +1,12 @@
 """Sums of residuals over neighbouring rows, and the intervals that follow from them."""
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtr, chndtrinc, expit, log_expit, logit, ndtri
+from scipy.special import chdtr, chdtrc, chndtrinc, expit, log_expit, logit, ndtri
 
 from focalibrate._array import Floats
 from focalibrate.metrics.binning import Ints, bin_sums, divided, equal_width_index
@@ -22,8 +22,7 @@ LEAST_NOISE = 0.05
 """Outcomes between 0 and 1 vary less than yes and no; at least this share is assumed."""
 
 
-@dataclass(frozen=True, eq=False)
-class Residuals:
+class Residuals(NamedTuple):
     r"""Sums over cells of neighbouring examples; every array has shape ``[M]``.
 
     A row has probability :math:`c`, outcome :math:`y \in [0, 1]`, residual :math:`r = c - y`,
@@ -45,7 +44,7 @@ class Residuals:
     """sum of u r²"""
     variance: Floats
     """sum of u c (1 - c), the variance of the residual sum if c is the truth"""
-    code: Ints | None = field(default=None, kw_only=True)
+    code: Ints | None = None
     """number of the cluster of each row, where rows are dependent; sums over rows have none"""
 
     @classmethod
@@ -57,7 +56,7 @@ class Residuals:
         *,
         copies: bool = False,
         code: Ints | None = None,
-    ) -> Self:
+    ) -> "Residuals":
         """Return one cell per row, in order of the probability `value` ``[N]``."""
         order = np.argsort(value, kind="stable")
         c, y, one = value[order], outcome[order].astype(np.float64), np.ones(len(value))
@@ -78,22 +77,15 @@ class Residuals:
     @property
     def mean(self) -> Floats:
         """Mean probability of each cell."""
-        return np.clip(self.probability / self.weight, 0.0, 1.0)
+        return np.clip(divided(self.probability, self.weight), 0.0, 1.0)
 
     def binned(self, index: Ints, n_bins: int) -> "Residuals":
         """Return the sums over `n_bins` bins that `index` sorts the cells into."""
-        return Residuals(*(bin_sums(index, x, n_bins) for x in self.arrays()))
+        return Residuals._make([*(bin_sums(index, x, n_bins) for x in self[:-1]), None])
 
     def summed_from(self, first: Ints) -> "Residuals":
         """Return the sums over runs of neighbouring cells that begin at `first`."""
-        return Residuals(*(np.add.reduceat(x, first) for x in self.arrays()))
-
-    def arrays(self) -> tuple[Floats, ...]:
-        """Return the seven sums in the order of the fields."""
-        return (
-            self.rows, self.weight, self.spread, self.probability,
-            self.outcome, self.square, self.variance,
-        )  # fmt: skip
+        return Residuals._make([*(np.add.reduceat(x, first) for x in self[:-1]), None])
 
     @property
     def n_clusters(self) -> int | None:
@@ -147,7 +139,7 @@ class EventCells:
         if self.fine.code is None:
             return found
         square, spread = ((x * x).sum(axis=0) for x in self.cluster_sums(index, n_bins))
-        return replace(found, square=square, spread=spread)
+        return found._replace(square=square, spread=spread)
 
     def cluster_sums(self, index: Ints, n_bins: int) -> tuple[Floats, Floats]:
         """Return each cluster's residuals and its weights in each bin ``[G, n_bins]``."""
@@ -261,22 +253,24 @@ def rms_interval(bins: Residuals, *, freedom: float | None = None) -> Interval:
     is chance and does not prove a smaller error. `freedom` replaces :math:`\nu` where the bins
     are correlated.
     """
-    total = bins.weight.sum()
-    share = bins.weight / total
-    w = bins.weight
-    estimate, variance = rms_estimate(bins), mean_variance(bins)
-    mean = divided(bins.residual, w)
-    first, second = float(share @ variance), float(share**2 @ variance**2)
-    if freedom is not None:
-        second = first**2 / freedom
-    if second <= 0.0:  # certain predictions: there is no noise
-        size = math.sqrt(float(share @ mean**2))
+    share, variance = bins.weight / bins.weight.sum(), mean_variance(bins)
+    seen = float(share @ divided(bins.residual, bins.weight) ** 2)
+    noise, square = float(share @ variance), float(share**2 @ variance**2)
+    if square <= 0.0:  # certain predictions: there is no noise
+        size = math.sqrt(seen)
         return Interval(size, size, size)
-    a, nu = second / first, first**2 / second
-    x = float(share @ mean**2) / a
-    low = math.sqrt(a * noncentrality(x, nu, 0.975))
-    high = math.sqrt(a * noncentrality(max(x, nu), nu, 0.025))
-    return Interval(estimate, min(low, 1.0), min(high, 1.0))
+    scale = square / noise if freedom is None else noise / freedom
+    low = rms_limit(seen, noise, scale, 0.975)
+    return Interval(rms_estimate(bins), low, rms_limit(max(seen, noise), noise, scale, 0.025))
+
+
+def rms_limit(seen: float, noise: float, scale: float, probability: float) -> float:
+    r"""Return :math:`\sqrt{a\lambda}` for which less than `seen` has this probability.
+
+    `noise` is the mean :math:`a\nu` of what is seen without an error, and `scale` :math:`a`.
+    """
+    found = noncentrality(seen / scale, noise / scale, probability)
+    return min(1.0, math.sqrt(scale * found))
 
 
 def rms_estimate(bins: Residuals) -> float:
@@ -311,8 +305,13 @@ class Line(NamedTuple):
     """below 1: probabilities are too extreme"""
     intercept_at_slope_1: Interval
     """shift of the log-odds that makes the mean probability right"""
-    likelihood_ratio: float
-    """against intercept 0 and slope 1"""
+    statistic: float
+    """likelihood ratio against intercept 0 and slope 1"""
+
+    @property
+    def p_value(self) -> float:
+        """Of the statistic, with 2 degrees of freedom."""
+        return float(chdtrc(2, self.statistic))
 
 
 def calibration_line(cells: Residuals) -> Line | None:

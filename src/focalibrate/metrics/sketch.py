@@ -533,6 +533,17 @@ class Sketch:
         cells, name = self.class_cells(event), f"class {event}"
         return corp_of_cells(cells, event=name, n_draws=n_draws, seed=seed)
 
+    def errors(self) -> dict[MetricName, float]:
+        """Return the calibration errors; see `evaluate` for how exact they are."""
+        table = self.table
+        found: dict[MetricName, float] = {
+            "ece": table.ece(),
+            "adaptive_ece": self.top.equal_mass(self.n_bins).ece(),
+        }
+        if self.classes is not None:
+            found["classwise_ece"] = float(self.classes.binned(self.n_bins).ece().mean())
+        return found | {"smooth_ece": self.top.smooth_ece(), "mce": table.ece("max")}
+
     def evaluate(
         self, *, seed: int | np.random.Generator = 0, n_draws: int = 1999
     ) -> "SketchEvaluation":
@@ -559,18 +570,9 @@ class Sketch:
             n_draws: outcomes drawn from the predictions, as in `assess`.
         """
         check_count(n_draws, name="n_draws", minimum=19)
-        table, top, rng = self.table, self.top, generator(seed)
-        errors: dict[MetricName, float] = {
-            "ece": table.ece(),
-            "adaptive_ece": top.equal_mass(self.n_bins).ece(),
-        }
-        classwise = None
+        top, rng, errors, classwise = self.top, generator(seed), self.errors(), None
         if self.classes is not None:
-            classes = self.classes.binned(self.n_bins)
-            errors["classwise_ece"] = float(classes.ece().mean())
-            classwise = classwise_floor(classes)
-        errors["smooth_ece"] = top.smooth_ece()
-        errors["mce"] = table.ece("max")
+            classwise = classwise_floor(self.classes.binned(self.n_bins))
         bound: dict[MetricName, float] = dict.fromkeys(errors, 0.0)
         bound["adaptive_ece"] = _adaptive_bound(top, self.n_bins)
         bound["smooth_ece"] = _smooth_bound(top, errors["smooth_ece"])
@@ -589,8 +591,6 @@ class Sketch:
             for i in column.in_order()
         ]
         return SketchEvaluation(
-            n=self.n,
-            n_classes=self.n_classes,
             errors=errors,
             error_bound=bound,
             scores={
@@ -599,9 +599,6 @@ class Sketch:
             },
             assessment=assessment,
             groups=assess_members(members, event=self._event, rng=rng),
-            table=table,
-            confident=confident_of(self),
-            n_zeros=self.n_zeros,
         )
 
     def bounds(
@@ -631,9 +628,6 @@ GRID_ERROR = 1e-5
 class SketchEvaluation:
     """The scores of a sketched model, whether it is calibrated, and what the cells cost."""
 
-    n: int
-    """rows"""
-    n_classes: int
     errors: Mapping[MetricName, float]
     """ECE, adaptive ECE, classwise ECE (absent above 20,000 classes), smooth ECE, MCE"""
     error_bound: Mapping[MetricName, float]
@@ -643,12 +637,6 @@ class SketchEvaluation:
     assessment: Assessment
     groups: tuple[GroupAssessment, ...]
     """a verdict per group, where the sketch has groups"""
-    table: Cells = field(repr=False)
-    """the reliability diagram, on equally wide bins"""
-    confident: ConfidentFraction
-    """share of rows with a confidence of at least 0.99, and their accuracy"""
-    n_zeros: int
-    """rows with probability 0 at their label: with any, the log loss is infinite"""
 
 
 def confident_of(sketch: Sketch) -> ConfidentFraction:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
 from focalibrate.metrics.interval import Interval
-from focalibrate.metrics.null import generator
-from focalibrate.metrics.rows import EventKind, read_event, read_groups
+from focalibrate.metrics.null import generator, independent_residuals
+from focalibrate.metrics.rows import EventArguments, EventKind, read_event, read_groups
 from focalibrate.metrics.words import ALPHA, p_text, points, side_of
 
 
@@ -56,14 +56,10 @@ def worst_slice(
     labels: Array | None = None,
     columns: Mapping[str, Array] | None = None,
     *,
-    confidence: Array | None = None,
-    correct: Array | None = None,
-    event: int | Literal["top label"] | None = None,
     min_rows: int = 50,
-    sample_weight: Array | None = None,
-    copies: bool = False,
     n_draws: int = 499,
     seed: int | np.random.Generator = 0,
+    **rows: Unpack[EventArguments],
 ) -> WorstSlice:
     r"""Search for the slice of rows with the clearest mean error, with an honest p-value.
 
@@ -78,14 +74,11 @@ def worst_slice(
         labels: class indices ``[N]``.
         columns: values of each row ``[N]`` by name, numbers or text. Of a text column the
             eight most frequent values are used.
-        confidence: instead of `probs`, see `assess`.
-        correct: instead of `labels`.
-        event: see `assess`.
         min_rows: rows a slice must have.
-        sample_weight: weights ``[N]``, see `assess`.
-        copies: whether weights are numbers of identical rows.
         n_draws: draws for the p-value.
         seed: random seed of the draws, or a `numpy.random.Generator`.
+        rows: ``confidence``, ``correct``, ``event``, ``sample_weight`` and ``copies``, as in
+            `assess`.
 
     Returns:
         `WorstSlice`.
@@ -101,29 +94,26 @@ def worst_slice(
     check_count(min_rows, name="min_rows")
     if columns is None:
         raise ValueError("`columns` must name at least one column to slice by.")
-    found = read_event(
-        probs,
-        labels,
-        confidence=confidence,
-        correct=correct,
-        event=event,
-        sample_weight=sample_weight,
-        copies=copies,
-        keep_all=True,
-    )
-    p, n = found.probability, len(found.outcome)
-    w = np.ones(n) if found.weights is None else found.weights
-    slices = _large_slices(columns, w > 0, min_rows=min_rows)
-    spread = w if copies else w**2
-    scale = np.sqrt(np.maximum(slices.sums(spread * p * (1 - p)), 1e-12))
-    z = slices.sums(w * (p - found.outcome)) / scale
-    null = _largest_of_calibrated(slices, p, spread, scale, n_draws, generator(seed))
+    found = read_event(probs, labels, keep_all=True, **rows)
+    if found.code is not None:
+        raise ValueError(
+            "`worst_slice` takes no `cluster`: its draws treat rows as independent. Leave it out, "
+            "or use `assess_groups`."
+        )
+    slices = _large_slices(columns, found.counts, min_rows=min_rows)
+    counted = np.flatnonzero(found.counts)
+    kept = found.take(counted)
+    order = np.argsort(kept.probability, kind="stable")
+    atoms = kept.cells().binned(slices.atom[counted][order], slices.matrix.shape[1])
+    scale = np.sqrt(np.maximum(slices.matrix @ atoms.variance, 1e-12))
+    z = slices.matrix @ atoms.residual / scale
+    drawn = slices.matrix @ independent_residuals(atoms, n_draws, generator(seed))
+    null = np.abs(drawn / scale[:, None]).max(axis=0)
     worst = int(np.abs(z).argmax())
     reached = np.count_nonzero(null >= abs(z[worst]) - 1e-9)
-    held = slices.rows(worst)
-    mass = float(w[held].sum())
-    gap = float(z[worst] * scale[worst] / mass)
-    half = float(np.quantile(null, 0.95) * scale[worst] / mass)
+    held = slices.matrix[worst, slices.atom] > 0
+    unit = float(scale[worst] / (slices.matrix[worst] @ atoms.weight))
+    gap, half = float(z[worst]) * unit, float(np.quantile(null, 0.95)) * unit
     return WorstSlice(
         slices.names[worst],
         int(held.sum()),
@@ -146,18 +136,6 @@ class _Slices:
     matrix: Floats
     """1 where a slice holds an atom, shape ``[slices, atoms]``"""
 
-    def sums(self, values: Floats) -> Floats:
-        """Return the sum of `values`, one per row, over each slice."""
-        return np.asarray(self.matrix @ self.atom_sums(values))
-
-    def atom_sums(self, values: Floats) -> Floats:
-        """Return the sum of `values`, one per row, over each atom."""
-        return np.asarray(np.bincount(self.atom, values, self.matrix.shape[1]), np.float64)
-
-    def rows(self, position: int) -> NDArray[np.bool_]:
-        """Return which rows the slice at `position` holds."""
-        return np.asarray(self.matrix[position, self.atom] > 0)
-
 
 def _large_slices(
     columns: Mapping[str, Array], counts: NDArray[np.bool_], *, min_rows: int
@@ -168,39 +146,13 @@ def _large_slices(
         np.stack([held for _, _, held in conditions], axis=1), axis=0, return_inverse=True
     )
     names, matrix = _slices(conditions, atoms)
-    every = _Slices(names, atom.reshape(-1), matrix)
-    is_large = every.sums(counts.astype(np.float64)) >= min_rows
-    if not is_large.any():
+    atom = atom.reshape(-1)
+    kept = np.flatnonzero(matrix @ np.bincount(atom, counts, len(atoms)) >= min_rows)
+    if not len(kept):
         raise ValueError(
             f"no slice has {min_rows} rows; lower `min_rows` or pass columns with fewer values."
         )
-    kept = np.flatnonzero(is_large)
-    return _Slices([names[i] for i in kept], every.atom, matrix[kept])
-
-
-def _largest_of_calibrated(
-    slices: _Slices,
-    confidence: Floats,
-    spread: Floats,
-    scale: Floats,
-    n_draws: int,
-    rng: np.random.Generator,
-) -> Floats:
-    """Return the largest |z| over the slices for each draw from the predictions."""
-    n, n_atoms = len(confidence), slices.matrix.shape[1]
-    if n * n_draws > 2e7:  # sums of many rows are normal
-        variance = slices.atom_sums(spread * confidence * (1 - confidence))
-        sums = np.sqrt(variance)[:, None] * rng.standard_normal((n_atoms, n_draws))
-    else:
-        root = np.sqrt(spread)
-        sums = np.stack(
-            [
-                slices.atom_sums(root * (confidence - (rng.random(n) < confidence)))
-                for _ in range(n_draws)
-            ],
-            axis=1,
-        )
-    return np.asarray(np.abs((slices.matrix @ sums) / scale[:, None]).max(axis=0))
+    return _Slices([names[i] for i in kept], atom, matrix[kept])
 
 
 def _conditions(columns: Mapping[str, Array], n: int) -> list[tuple[str, str, NDArray[np.bool_]]]:

@@ -18,12 +18,10 @@ from scipy.special import chdtrc, ndtr
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
 from focalibrate.metrics.binning import divided
-from focalibrate.metrics.interval import Interval
-from focalibrate.metrics.residuals import Residuals, calibration_line, equal_mass_ranks
+from focalibrate.metrics.residuals import Line, Residuals, calibration_line, equal_mass_ranks
 from focalibrate.metrics.rows import Event, WeightOptions, read_event
 
 __all__ = [
-    "CoxResult",
     "Event",
     "TestResult",
     "cox",
@@ -41,18 +39,6 @@ class TestResult:
     __test__ = False  # not a test case of pytest
 
     statistic: float
-    p_value: float
-
-
-@dataclass(frozen=True)
-class CoxResult:
-    """Intercept and slope of the recalibration line in log-odds, (0, 1) if calibrated."""
-
-    intercept: Interval
-    slope: Interval
-    """below 1: probabilities are too extreme"""
-    statistic: float
-    """likelihood ratio against intercept 0 and slope 1"""
     p_value: float
 
 
@@ -77,7 +63,7 @@ def kuiper(
         Feller (1951), *The asymptotic distribution of the range of sums of independent
         random variables*.
     """
-    cells = read_event(probs, labels, event=event, **weights).cells()
+    cells = _cells(probs, labels, event, **weights)
     return _cumulative(cells, np.ptp, _range_tail)
 
 
@@ -98,7 +84,7 @@ def kolmogorov_smirnov(
         Arrieta-Ibarra et al. (2022), *Metrics of calibration for probabilistic predictions*;
         Erdős & Kac (1946), *On certain limit theorems of the theory of probability*.
     """
-    cells = read_event(probs, labels, event=event, **weights).cells()
+    cells = _cells(probs, labels, event, **weights)
     return _cumulative(cells, lambda steps: np.abs(steps).max(), _maximum_tail)
 
 
@@ -121,7 +107,7 @@ def spiegelhalter(
         Spiegelhalter (1986), *Probabilistic prediction in patient management and clinical
         trials*.
     """
-    cells = read_event(probs, labels, event=event, **weights).cells()
+    cells = _cells(probs, labels, event, **weights)
     slope = 1.0 - 2.0 * cells.mean
     variance, total = float(slope**2 @ cells.variance), -float(slope @ cells.residual)
     if variance == 0.0:
@@ -156,7 +142,7 @@ def hosmer_lemeshow(
         model*.
     """
     check_count(n_bins, name="n_bins")
-    cells = read_event(probs, labels, event=event, **weights).cells()
+    cells = _cells(probs, labels, event, **weights)
     bins = cells.binned(equal_mass_ranks(cells.mean, cells.weight, n_bins), n_bins)
     mean = divided(bins.probability, bins.weight)
     gap, variance = bins.residual, bins.spread * mean * (1.0 - mean)
@@ -170,7 +156,7 @@ def hosmer_lemeshow(
     return TestResult(statistic, float(chdtrc(freedom, statistic)))
 
 
-def cox(probs: Array, labels: Array, *, event: Event = "top label") -> CoxResult:
+def cox(probs: Array, labels: Array, *, event: Event = "top label") -> Line:
     r"""Cox's recalibration line :math:`\operatorname{logit} P(y) = a + b \operatorname{logit} c`.
 
     Fitted by maximum likelihood (Newton); intervals are robust, the p-value is of the
@@ -188,14 +174,25 @@ def cox(probs: Array, labels: Array, *, event: Event = "top label") -> CoxResult
     References:
         Cox (1958), *Two further applications of a model for binary regression*.
     """
-    line = calibration_line(read_event(probs, labels, event=event).cells())
+    line = calibration_line(_cells(probs, labels, event))
     if line is None:
         raise ValueError(
             "`cox` needs probabilities of at least two values and outcomes of both kinds "
             "that no threshold separates; use `kuiper`."
         )
-    p_value = float(chdtrc(2, line.likelihood_ratio))
-    return CoxResult(line.intercept, line.slope, line.likelihood_ratio, p_value)
+    return line
+
+
+def _cells(
+    probs: Array,
+    labels: Array,
+    event: Event,
+    sample_weight: Array | None = None,
+    copies: bool = False,
+) -> Residuals:
+    """Return one cell per row, in order of the event's probability."""
+    rows = read_event(probs, labels, event=event, sample_weight=sample_weight, copies=copies)
+    return rows.cells()
 
 
 def _cumulative(

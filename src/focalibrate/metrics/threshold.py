@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Literal
 
 import numpy as np
@@ -163,18 +164,17 @@ def choose_threshold(
         raise ValueError("`correct` must hold only 0 and 1 (or booleans) to promise a share.")
     codes = None if cluster is None else cluster_codes(cluster, len(c))
     rule = _Rule(promise, target, certainty, costs or Costs(1.0, 1.0))  # type: ignore[arg-type]
-    whole = rule.chosen(c, y, codes)
+
+    def chosen(at: Any) -> Threshold:
+        return rule.chosen(c[at], y[at], None if codes is None else codes[at])
+
     if by is None:
-        return whole
+        return chosen(slice(None))
     names = np.asarray(to_numpy(by)).reshape(-1).astype(str)
     if len(names) != len(c):
         raise ValueError(f"`by` must have {len(c)} rows, got {len(names)}.")
-    parts = {
-        str(name): rule.chosen(c[at], y[at], None if codes is None else codes[at])
-        for name in np.unique(names)
-        for at in [names == name]
-    }
-    return Threshold(**(vars(whole) | {"by": parts}))
+    parts = {str(name): chosen(names == name) for name in np.unique(names)}
+    return replace(chosen(slice(None)), by=parts)
 
 
 @dataclass(frozen=True)
@@ -186,28 +186,34 @@ class _Rule:
 
     def chosen(self, c: Floats, y: Floats, codes: NDArray[np.intp] | None) -> Threshold:
         """Return the last threshold before the first failure."""
-        n_clusters = None if codes is None else len(np.unique(codes))
         grid = np.unique(np.quantile(c, np.arange(STEPS) / STEPS, method="higher"))
-        steps = grid if self.promise == "recall" else grid[::-1]
         is_cost = self.promise == "cost"
-        sign = -1.0 if is_cost else 1.0
-        level = (1.0 - self.certainty) / (len(steps) if is_cost else 1)
-        tried = [(float(t), *self.bound(c >= t, y, codes, level)) for t in steps]
-        known = [one[:3] for one in tried if one[3]]
-        # not the best of all bounds: picked by its value, it would not hold with that certainty
-        best = min(b for _, _, b in known) if is_cost else known[0][2] if known else math.nan
-        kept = [sign * bound >= sign * self.target for _, _, bound in known]
-        threshold, coverage, estimate, bound = None, 0.0, math.nan, math.nan
-        if kept[:1] == [True] or (is_cost and any(kept)):
-            threshold, estimate, bound = (
-                min(known, key=lambda one: one[2]) if is_cost
-                else known[([*kept, False]).index(False) - 1]
-            )  # fmt: skip
-            coverage = float((c >= threshold).mean())
+        level = (1.0 - self.certainty) / (len(grid) if is_cost else 1)
+        tried = [
+            (float(t), *self.bound(c >= t, y, codes, level))
+            for t in (grid if self.promise == "recall" else grid[::-1])
+        ]
+        known = [(t, estimate, bound) for t, estimate, bound, is_enough in tried if is_enough]
+        if is_cost:
+            lowest = min(known, key=lambda one: one[2])
+            kept, best = [lowest] * (lowest[2] <= self.target), lowest[2]
+        else:
+            kept = list(takewhile(lambda one: one[2] >= self.target, known))
+            # not the best of all bounds: picked by its value, it would not hold so surely
+            best = known[0][2] if known else math.nan
+        threshold, estimate, bound = kept[-1] if kept else (None, math.nan, math.nan)
         return Threshold(
-            self.promise, self.target, self.certainty, threshold, coverage, estimate, bound, best,
-            len(c), n_clusters,
-        )  # fmt: skip
+            self.promise,
+            self.target,
+            self.certainty,
+            threshold,
+            coverage=float((c >= kept[-1][0]).mean()) if kept else 0.0,
+            estimate=estimate,
+            bound=bound,
+            best_bound=best,
+            n=len(c),
+            n_clusters=None if codes is None else len(np.unique(codes)),
+        )
 
     def bound(
         self, passes: NDArray[np.bool_], y: Floats, codes: NDArray[np.intp] | None, alpha: float

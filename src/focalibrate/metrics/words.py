@@ -1,13 +1,14 @@
 """Findings as sentences, made from the fields of an assessment."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from focalibrate.metrics.assessment import Assessment, ClassFinding
     from focalibrate.metrics.interval import Interval
     from focalibrate.metrics.rows import EventKind
 
+Direction = Literal["overconfident", "underconfident", "too high", "too low"]
 ALPHA = 0.05
 """A smaller p-value counts as a finding."""
 NOTABLE_RATIO = 1.2
@@ -142,7 +143,7 @@ def _two_rates(found: "Assessment | ClassFinding") -> str:
     return f"{mean} on average, {rate} {verb}"
 
 
-def side_of(gap: "Interval", event: "EventKind" = "positive class") -> str:
+def side_of(gap: "Interval", event: "EventKind" = "positive class") -> Direction:
     """Return the direction of a gap: too high or too low; of a confidence, over- or under-."""
     if event == "top label":
         return "overconfident" if gap.estimate > 0 else "underconfident"

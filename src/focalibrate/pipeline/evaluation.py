@@ -19,6 +19,7 @@ from focalibrate.metrics import Assessment, Cells, selective_accuracy
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.registry import MetricName
 from focalibrate.metrics.scores import ConfidentFraction
+from focalibrate.metrics.sketch import confident_of
 from focalibrate.metrics.slices import WorstSlice
 from focalibrate.metrics.threshold import Selective
 from focalibrate.pipeline.doubts import doubts_about, warn_of
@@ -259,25 +260,26 @@ def evaluate_predictions(
 
 
 def _of_sketch(file: SketchFile, name: str, seed: int) -> Evaluation:
-    found = file.sketch.evaluate(seed=seed)
+    sketch = file.sketch
+    found = sketch.evaluate(seed=seed)
     scores = {m: Score(v) for m, v in found.errors.items()}
     for metric, value in found.scores.items():
         is_known = np.isfinite([value.low, value.high]).all()
         ends = (value.low, value.high) if is_known else ()
         scores[metric] = Score(value.estimate, *ends)
     assessment = found.assessment
-    if file.class_names is not None and found.n_classes == 2:
+    if file.class_names is not None and sketch.n_classes == 2:
         assessment = replace(assessment, class_name=file.class_names[1])
     return Evaluation(
         name=name,
         calibrator=file.calibrator,
         scores=scores,
         assessment=assessment,
-        n_rows=found.n,
-        n_classes=found.n_classes,
-        n_zeros=found.n_zeros,
-        confident=found.confident,
-        table=found.table,
+        n_rows=sketch.n,
+        n_classes=sketch.n_classes,
+        n_zeros=sketch.n_zeros,
+        confident=confident_of(sketch),
+        table=sketch.table,
         groups=found.groups,
         sketch=file,
         error_bound=dict(found.error_bound),

@@ -45,3 +45,5 @@ def test_bad_requests_are_named():
         worst_slice(probs, labels, {"age": np.ones(3)})
     with pytest.raises(ValueError, match="at least one column"):
         worst_slice(probs, labels, {})
+    with pytest.raises(ValueError, match="takes no `cluster`"):
+        worst_slice(probs, labels, columns, cluster=np.arange(100))

@@ -7,6 +7,7 @@ import pytest
 
 from focalibrate import check_predictions
 from focalibrate.calibrate import TemperatureScaling
+from focalibrate.io import SketchFile
 from focalibrate.metrics import Sketch, calibration_bounds
 from focalibrate.metrics.interval import Moments
 from focalibrate.pipeline import LossMean
@@ -231,6 +232,17 @@ def test_groups_share_the_error_rate(examples):
         assert check.high == pytest.approx(want.high, abs=2e-3)
     want = calibration_bounds(p, y, limit=0.2, alpha=0.025, alpha_high=0.05)
     assert whole.low == pytest.approx(want.low, rel=1e-12)
+
+
+def test_groups_of_a_sketch_are_those_of_its_rows(examples):
+    z, y = examples[0][:4000], examples[1][:4000]
+    region = np.where(np.arange(len(y)) % 4 == 0, "a", "b")
+    rows = check_predictions(logits=1.3 * z, labels=y, groups={"region": region}, max_ece=0.2)
+    sketch = Sketch.of(logits=1.3 * z, labels=y, groups={"region": region})
+    found = check_predictions(SketchFile(sketch=sketch, kind="logits"), max_ece=0.2)
+    for mine, want in zip(found.checks, rows.checks, strict=True):
+        assert (mine.group, mine.n_rows, mine.status) == (want.group, want.n_rows, want.status)
+        assert mine.high == pytest.approx(want.high, abs=2e-3)
 
 
 def test_groups_need_a_limit_and_rows(examples, tmp_path):
