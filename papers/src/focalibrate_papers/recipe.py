@@ -149,7 +149,7 @@ class Recipe:
         for name in table:
             if name not in known:
                 raise ValueError(
-                    f"{source}: `{name}` is not a field of a recipe.{did_you_mean(name, known)} "
+                    f"{source}: `{name[:80]}` is not a field of a recipe.{did_you_mean(name, known)} "
                     f"There are {', '.join(known)}."
                 )
         missing = [name for name in ("dataset", "model", "epochs") if name not in table]

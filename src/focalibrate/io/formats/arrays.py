@@ -405,7 +405,10 @@ def _damaged(path: Path, finding: str) -> PredictionFileError:
 def _opened(path: Path, arrays: Sequence[_Array | Column], *, limit: int) -> Opened:
     columns = tuple(a.column if isinstance(a, _Array) else a for a in arrays)
     sizes = {i: a.shape[0] for i, a in enumerate(arrays) if isinstance(a, _Array) and a.shape}
-    schema = Schema(path=path, columns=columns, is_table=False)
+    left_out = [f"`{short(c.name)}`" for c in columns if c.problem is not None]
+    said = f"left out, as neither plain numbers nor text: {listing(left_out)}"
+    notes = (said,) if left_out else ()
+    schema = Schema(path=path, columns=columns, is_table=False, notes=notes)
 
     def checked(i: int) -> _Array:
         array = arrays[i]

@@ -82,8 +82,8 @@ class Output:
                 name = "label" if name == layout.label_column else f"column_{name}"
             while name in written:  # keep the file's own column beside the new one
                 name = f"uncalibrated_{name}"
-            written.add(name)
-            shown.append(name)
+            again = 0 if self.suffix in TEXT else shown.count(name)
+            shown.append(f"{name}.{again}" if again else name)
         if like.labels is not None and layout.label_column is None:
             own = "label" if is_table else "labels"
             while own in written:

@@ -63,6 +63,8 @@ def _cells(column: Any, *, comma: bool) -> list[str]:
 def _values(column: Any) -> list[Any]:
     """Return a kept column as Python values, which have no nanoseconds: these become text."""
     kind = column.type
+    if kind == pa.json_():  # objects without a common structure
+        return [value and json.loads(value) for value in column.to_pylist()]
     if getattr(kind, "unit", "") == "ns":
         try:
             column = column.cast(
