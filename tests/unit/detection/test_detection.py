@@ -12,7 +12,7 @@ from focalibrate.detection import (
     average_precision,
     d_ece,
     la_ece,
-    lrp_thresholds,
+    lrp_measures,
     match,
     read_detections,
     read_truth,
@@ -151,7 +151,8 @@ def test_errors_against_a_loop(tmp_path):
 
 def test_the_lrp_threshold_is_the_best_of_all_scores(tmp_path):
     found = match(*written(tmp_path, *made_up(5)))
-    for k, threshold in enumerate(lrp_thresholds(found)):
+    for k, measure in enumerate(lrp_measures(found, n_resamples=5)):
+        threshold = measure.estimate
         part = found[found.category == k]
 
         def error(score, part=part, k=k):
