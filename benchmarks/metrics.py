@@ -22,7 +22,7 @@ from focalibrate.metrics import (
     ece,
 )
 from focalibrate.metrics.null import JointTest, draw_residuals, scale_test
-from focalibrate.metrics.residuals import event_cells, rms_interval
+from focalibrate.metrics.residuals import BINS, event_cells, rms_interval
 from focalibrate.metrics.rows import read_event
 
 N_BINS = 15
@@ -172,9 +172,9 @@ def inference() -> list[Row]:
 
         def test_and_rms(probs: Probs = probs, labels: Labels = labels) -> None:
             cells = event_cells(read_event(probs, labels).cells())
-            drawn = draw_residuals(cells.sums, 1999, np.random.default_rng(0))
+            drawn = draw_residuals(cells, 1999, np.random.default_rng(0))
             _ = JointTest([scale_test(cells, drawn)]).p_value
-            rms_interval(cells.bins)
+            rms_interval(cells.binned(cells.bin, BINS))
 
         is_large = n > 10_000
         function = test_and_rms if is_large else partial(assess, probs, labels)

@@ -27,6 +27,7 @@ from benchmarks.job import run_command
 from focalibrate.io import sketch_bytes
 from focalibrate.io.sketches import SketchFile
 from focalibrate.metrics import Sketch
+from focalibrate.metrics.sketch import row_terms
 
 RESULTS = Path("build/bench/scale-large.json")
 DATA = Path(os.environ.get("FOCALIBRATE_SCALE", Path(tempfile.gettempdir(), "focalibrate-scale")))
@@ -166,7 +167,7 @@ def _generated(n_rows: int, queue: Any) -> None:
         shift = np.float32(1.0 + 1e-9 * done)  # no two batches are the same
         z, y = logits[at : at + n] * shift, labels[at : at + n]
         start = process_time()
-        more = Sketch.of_rows(z, y, given="logits")
+        more = Sketch.of_terms(row_terms(z, y, given="logits"))
         sketch = more if sketch is None else sketch + more
         spent += process_time() - start
         done += n

@@ -136,34 +136,68 @@ def _cell(text: str) -> str:
     return text.replace("|", "&#124;" if "[" not in text else "/").replace("<", "&lt;")
 
 
-def functions_first(markdown: str) -> str:
-    """Return a page whose ``::: package`` lists functions, then classes, then constants.
+PACKAGE = re.compile(r"^::: (focalibrate\.\w+)$", flags=re.MULTILINE)
+"""A line of the reference that stands for all public names of a package."""
 
-    What people call stands before what they are given; mkdocstrings begins with constants.
-    """
+
+def reference_pages(folder: Path) -> dict[str, str]:
+    """Return a page for each function and class of the packages that `folder` names."""
+    packages = {
+        found for path in folder.glob("*.md") for found in PACKAGE.findall(path.read_text())
+    }
+    return {
+        f"reference/{package.split('.')[1]}/{name}.md": (
+            f"---\ntitle: {package}.{name}\n---\n\n::: {package}.{name}\n"
+            "    options:\n      heading_level: 1\n      show_root_heading: true\n"
+            "      show_root_toc_entry: true\n"
+        )
+        for package in sorted(packages)
+        for kind, names in _public(package).items()
+        for name in names
+        if kind != "Constants"
+    }
+
+
+def _public(package: str) -> dict[str, list[str]]:
+    """Return the public names of a package by kind, what people call first."""
+    module = importlib.import_module(package)
+    source = "\n".join(
+        p.read_text("utf-8") for p in sorted(Path(str(module.__file__)).parent.glob("*.py"))
+    )
+    kinds: dict[str, list[str]] = {"Functions": [], "Classes": [], "Constants": []}
+    for name in sorted(module.__all__):
+        value = getattr(module, name)
+        if inspect.isfunction(value) or inspect.isclass(value):
+            kinds["Functions" if inspect.isfunction(value) else "Classes"].append(name)
+        elif re.search(rf"^{name}\b[^,\n]*=", source, re.MULTILINE):
+            # not one of several in a line, which mkdocstrings does not see
+            kinds["Constants"].append(name)
+    return kinds
+
+
+def packages_listed(markdown: str) -> str:
+    """Return a page whose ``::: package`` lists the functions and classes, each with its page."""
+
+    def row(package: str, name: str) -> str:
+        shown = getattr(importlib.import_module(package), name)
+        first = " ".join((inspect.getdoc(shown) or "").partition("\n\n")[0].split())
+        return f"| [`{name}`]({package.split('.')[1]}/{name}.md) | {_cell(first)} |"
 
     def listed(found: re.Match[str]) -> str:
-        package = importlib.import_module(found[1])
-        folder = Path(str(package.__file__)).parent
-        source = "\n".join(path.read_text("utf-8") for path in sorted(folder.glob("*.py")))
-        kinds: dict[str, list[str]] = {"Functions": [], "Classes": [], "Constants": []}
-        for name in package.__all__:
-            value = getattr(package, name)
-            if inspect.isfunction(value) or inspect.isclass(value):
-                kinds["Functions" if inspect.isfunction(value) else "Classes"].append(name)
-            elif re.search(rf"^{name}\b[^,\n]*=", source, re.MULTILINE):
-                kinds["Constants"].append(
-                    name
-                )  # not one of several in a line, which mkdocstrings does not see
-        parts = [f"::: {found[1]}\n    options:\n      members: false\n"]
-        for title, names in kinds.items():
-            parts += [f"## {title}\n"] if names else []
+        package, kinds = found[1], _public(found[1])
+        parts = [f"::: {package}\n    options:\n      members: false\n"]
+        heads = {"Functions": "| function | what it does |", "Classes": "| class | what it is |"}
+        for title, head in heads.items():
+            if kinds[title]:
+                rows = (row(package, name) for name in kinds[title])
+                parts += [f"## {title}\n", head, "|-|-|", *rows, ""]
+        if kinds["Constants"]:
+            parts += ["## Constants\n"]
             parts += [
-                f"::: {found[1]}.{name}\n    options:\n      show_root_heading: true\n"
-                "      show_root_full_path: false\n      show_root_toc_entry: true\n"
-                "      heading_level: 3\n"
-                for name in names
+                f"::: {package}.{name}\n    options:\n      show_root_heading: true\n"
+                "      show_root_full_path: false\n      heading_level: 3\n"
+                for name in kinds["Constants"]
             ]
         return "\n".join(parts)
 
-    return re.sub(r"^::: (focalibrate\.\w+)$", listed, markdown, flags=re.MULTILINE)
+    return PACKAGE.sub(listed, markdown)

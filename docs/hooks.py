@@ -8,7 +8,7 @@ from errata import ERRATA
 from evidence import evidence_files, filled
 from focal_scores import focal_scores
 from formulas import FormulaExtension
-from generated import claims, commands_page, functions_first, papers_page
+from generated import claims, commands_page, packages_listed, papers_page, reference_pages
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -30,7 +30,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     made |= {f"pictures/{name}.svg": svg_of(draw) for name, draw in drawn.items()}
     arena = Path(__file__).parents[1] / "results" / "arena"
     made |= {f"pictures/arena-{p.stem}.svg": p.read_text("utf-8") for p in arena.glob("*.svg")}
-    made |= evidence_files()
+    made |= evidence_files() | reference_pages(Path(__file__).parent / "reference")
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
     return files
@@ -42,6 +42,11 @@ def on_post_page(output: str, *, page: Page, **_: Any) -> str:
     return output.replace("https://unpkg.com/iframe-worker/shim", f"{root}search.js")
 
 
+def on_post_template(output: str, **_: Any) -> str:
+    """Do the same on the page of a missing address."""
+    return output.replace("https://unpkg.com/iframe-worker/shim", "/search.js")
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put evidence and errata where a page asks for them, and functions first in the reference."""
-    return functions_first(filled(markdown, checked_claims()))
+    """Put evidence, errata and the names of packages where a page asks for them."""
+    return packages_listed(filled(markdown, checked_claims()))

@@ -55,7 +55,7 @@ async function explore(page, script, seen) {
   seen.clicked = { parameters: await parameters(page), ...(await live(page)) };
   seen.marker = await page.evaluate(() => {
     const frame = document.getElementById('heat-map').getBoundingClientRect();
-    const circle = document.querySelector('#heat-map svg > circle').getBoundingClientRect();
+    const circle = document.querySelector('#heat-map .marker').getBoundingClientRect();
     return [(circle.x + circle.width / 2 - frame.x) / frame.width, (circle.y + circle.height / 2 - frame.y) / frame.height];
   });
   await page.focus('#heat-map');
@@ -80,6 +80,18 @@ async function decide(page, script, seen) {
   }
 }
 
+/** The words beside the pointer at the last dot of the first diagram, and whether they go with it. */
+async function tips(page) {
+  const dot = page.locator('#reliability .chart svg circle').last();
+  await dot.scrollIntoViewIfNeeded();
+  const box = await dot.boundingBox();
+  const words = () => page.locator('.tip tspan').allTextContents();
+  await page.mouse.move(box.x + box.width / 2 + 3, box.y + box.height / 2 + 3);
+  const near = await words();
+  await page.mouse.move(0, 0);
+  return { near, away: await words() };
+}
+
 /** The first figure of the page as files. */
 async function downloads(page) {
   const found = {};
@@ -96,7 +108,7 @@ export async function observe(page, script, seen) {
   seen.title = await page.title();
   seen.text = await page.innerText('#app');
   seen.headline = await page.locator('#verdict-title').innerText();
-  seen.start = { klass: await page.inputValue('#class-picker'), x: await page.locator('#reliability svg text', { hasText: '(%)' }).last().textContent() };
+  seen.start = { klass: await page.inputValue('#class-picker'), x: await page.locator('#reliability svg text', { hasText: '(%) →' }).first().textContent() };
   seen.names = await page.locator('#classes .class-name').allTextContents();
   seen.scripts = await page.evaluate(() => document.querySelectorAll('script').length);
   seen.charts = await page.locator('svg[role="img"]').count();
@@ -113,6 +125,7 @@ export async function observe(page, script, seen) {
     seen.diagrams.push({ before: await figure(page, 'ece-before'), after: await figure(page, 'ece-after') });
   }
 
+  seen.tips = await tips(page);
   await page.locator('input[name="choice-diagram"][value="curve"]').check();
   await decide(page, script, seen);
   seen.downloads = await downloads(page);

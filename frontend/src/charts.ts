@@ -1,35 +1,25 @@
-// The charts, drawn with Observable Plot. Colours are CSS variables, so that a change of theme
-// needs no drawing.
+// The charts. Colours are CSS variables, so that a change of theme needs no drawing.
 
-import * as Plot from '@observablehq/plot';
+import { s } from './dom';
 import type { BinTable, Curve, Promised, Risk } from './document';
 import { clipped, fixed, percent, whole } from './format';
 import { bootstrapBand } from './metrics';
+import { Plot, type Point } from './plot';
+import { linear, ROOT, round, Scale, viridis, type Span } from './scale';
 
 export const BEFORE = 'var(--before)';
 export const AFTER = 'var(--after)';
 export const LIVE = 'var(--live)';
 
-export const MARGINS = { marginLeft: 46, marginRight: 14 };
-/** Where the label of an axis at the bottom is: high enough for its g, p and y. */
-export const LABEL = { labelAnchor: 'right', labelOffset: 31 } as const;
+const MUTED = 'var(--muted)';
+const DASHED = { stroke: MUTED, 'stroke-width': 1.5, 'stroke-dasharray': '4 3' };
 const compact = (n: number): string => (n < 1000 ? String(Math.round(n)) : `${Number((n / 1000).toFixed(n < 10000 ? 1 : 0))}k`);
 const ticks = [0, 0.2, 0.4, 0.6, 0.8, 1];
 const asPercent = (x: number): string => `${Math.round(x * 100)}`;
-
-export function labelled(plot: Element, label: string): Element {
-  const svg = plot.tagName === 'svg' ? plot : plot.querySelector('svg');
-  svg?.setAttribute('role', 'img');
-  svg?.setAttribute('aria-label', label);
-  // Plot names its groups, those under the pointer each time anew; inside a picture with a label
-  // those names are noise.
-  const strip = () => {
-    for (const group of svg?.querySelectorAll('[aria-label]') ?? []) group.removeAttribute('aria-label');
-  };
-  strip();
-  if (svg) new MutationObserver(strip).observe(svg, { childList: true, subtree: true });
-  return plot;
-}
+const UNIT = { ticks, text: asPercent };
+const unit = (): Scale => new Scale([0, 1]);
+/** The frame of a diagram that is about as high as wide. */
+export const square = (width: number) => ({ width, height: Math.round(Math.min(width, 460) * 0.86), top: 22, bottom: 36 });
 
 interface Bin {
   conf: number;
@@ -64,37 +54,28 @@ export interface DiagramWords {
 export function reliability(table: BinTable, colour: string, width: number, words: DiagramWords): Element {
   const bins = binsOf(table);
   const most = Math.max(...bins.map((b) => b.count), 1);
-  const side = Math.min(width, 460);
-  const plot = Plot.plot({
-    ...MARGINS,
-    width,
-    height: Math.round(side * 0.86),
-    marginTop: 22,
-    marginBottom: 36,
-    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.x} (%)`, ...LABEL },
-    y: { domain: [0, 1], ticks, tickFormat: asPercent, label: `${words.y} (%)`, grid: true },
-    r: { domain: [0, most], range: [1.5, 7] },
-    marks: [
-      Plot.areaY(bins, { x: 'conf', y1: 'calibratedLow', y2: 'calibratedHigh', fill: 'var(--band)', curve: 'linear' }),
-      Plot.line([[0, 0], [1, 1]], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
-      Plot.ruleX(bins, { x: 'conf', y1: 'conf', y2: 'acc', stroke: colour, strokeWidth: 5, strokeOpacity: 0.22 }),
-      Plot.line(bins, { x: 'conf', y: 'acc', stroke: colour, strokeWidth: 1.5, strokeOpacity: 0.75 }),
-      Plot.ruleX(bins, { x: 'conf', y1: 'low', y2: 'high', stroke: colour, strokeWidth: 1.5 }),
-      Plot.dot(bins, { x: 'conf', y: 'acc', r: 'count', fill: colour, stroke: 'var(--surface)', strokeWidth: 1 }),
-      Plot.tip(bins, Plot.pointer({ x: 'conf', y: 'acc', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
-    ],
-  });
+  const plot = new Plot({ ...square(width), x: unit(), y: unit() })
+    .axisX({ ...UNIT, label: `${words.x} (%)` })
+    .axisY({ ...UNIT, label: `${words.y} (%)`, hasGrid: true })
+    .area(bins.map((b) => [b.conf, b.calibratedLow, b.calibratedHigh]), { fill: 'var(--band)' })
+    .segment([0, 0], [1, 1], DASHED);
+  for (const { conf, acc } of bins) plot.segment([conf, conf], [conf, acc], { stroke: colour, 'stroke-width': 5, 'stroke-opacity': 0.22 });
+  plot.line(bins.map((b) => [b.conf, b.acc]), { stroke: colour, 'stroke-width': 1.5, 'stroke-opacity': 0.75 });
+  for (const { conf, low, high } of bins) plot.segment([conf, low], [conf, high], { stroke: colour, 'stroke-width': 1.5 });
+  const size = new Scale([0, most], ROOT).between(1.5, 7);
+  for (const { conf, acc, count } of bins) plot.dot([conf, acc], size.at(count), { fill: colour, stroke: 'var(--surface)' });
+  plot.tips(bins.map(({ conf, acc, tip }) => ({ at: [conf, acc], text: tip })));
   const worst = bins.reduce((a, b) => (Math.abs(b.acc - b.conf) * b.count > Math.abs(a.acc - a.conf) * a.count ? b : a), bins[0]);
   const detail = worst
     ? ` The bin that adds most to the error holds ${whole(worst.count)} rows: confidence ${percent(worst.conf)}, accuracy ${percent(worst.acc)}.`
     : '';
-  return labelled(plot, `Reliability diagram, ${words.name}: calibration error ${percent(table.ece, 2)}.${detail}`);
+  return plot.labelled(`Reliability diagram, ${words.name}: calibration error ${percent(table.ece, 2)}.${detail}`);
 }
 
 /** Where probabilities stand along both axes of a diagram. */
 export interface Axis {
   at(p: number): number;
-  domain: [number, number];
+  domain: Span;
   ticks: number[];
   text(at: number): string;
 }
@@ -130,13 +111,13 @@ const FEW = 0.01;
 
 /** Reliability diagram without bins: isotonic regression, and the band of a calibrated model. */
 export function curveDiagram(curve: Curve, colour: string, width: number, words: DiagramWords, axis: Axis = LINEAR): Element {
-  const band = curve.band_at.map((x, i) => ({ x: axis.at(x), low: axis.at(curve.band_low[i]), high: axis.at(curve.band_high[i]) }));
+  const band = curve.band_at.map((x, i) => [axis.at(x), axis.at(curve.band_low[i]), axis.at(curve.band_high[i])] as const);
   const blocks = curve.rate.map((y, b) => ({
     low: axis.at(curve.low[b]),
     high: axis.at(curve.high[b]),
     x: axis.at(0.5 * (curve.low[b] + curve.high[b])),
     y: axis.at(y),
-    tip: `${words.x} ${percent(curve.low[b])} to ${percent(curve.high[b])}\n${words.y} ${percent(y)}\n${rows(curve.count[b])}`,
+    text: `${words.x} ${percent(curve.low[b])} to ${percent(curve.high[b])}\n${words.y} ${percent(y)}\n${rows(curve.count[b])}`,
   }));
   // Log-odds have no place for 0 and 1.
   const least = axis === LINEAR ? Math.max(FEW_ROWS, FEW * curve.count.reduce((a, b) => a + b, 0)) : FEW_ROWS;
@@ -144,28 +125,19 @@ export function curveDiagram(curve: Curve, colour: string, width: number, words:
   const first = Math.max(0, curve.count.findIndex(isInLine));
   const last = curve.count.findLastIndex(isInLine);
   const line = last < first ? blocks : blocks.slice(first, last + 1);
-  const corners = line.flatMap(({ low, high, y }) => [{ x: low, y }, { x: high, y }]);
-  const scale = { domain: axis.domain, ticks: axis.ticks, tickFormat: axis.text };
-  const plot = Plot.plot({
-    ...MARGINS,
-    width,
-    height: Math.round(Math.min(width, 460) * 0.86),
-    marginTop: 22,
-    marginBottom: 36,
-    x: { ...scale, label: `${words.x} (%)`, ...LABEL },
-    y: { ...scale, label: `${words.y} (%)`, grid: true },
-    marks: [
-      Plot.areaY(band, { x: 'x', y1: 'low', y2: 'high', fill: 'var(--band)', curve: 'linear' }),
-      Plot.line([[axis.domain[0], axis.domain[0]], [axis.domain[1], axis.domain[1]]], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
-      Plot.line(corners, { x: 'x', y: 'y', stroke: colour, strokeWidth: 2.2, strokeLinejoin: 'round' }),
-      Plot.dot(line.length === 1 ? corners : [corners[0], corners[corners.length - 1]], { x: 'x', y: 'y', r: 3, fill: colour }),
-      Plot.dot(blocks.filter((b) => !line.includes(b)), { x: 'x', y: 'y', r: 2, stroke: colour, strokeOpacity: 0.6 }),
-      Plot.tip(blocks, Plot.pointer({ x: 'x', y: 'y', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
-    ],
-  });
+  const corners = line.flatMap(({ low, high, y }): Point[] => [[low, y], [high, y]]);
+  const marked = { ticks: axis.ticks, text: axis.text };
+  const plot = new Plot({ ...square(width), x: new Scale(axis.domain), y: new Scale(axis.domain) })
+    .axisX({ ...marked, label: `${words.x} (%)` })
+    .axisY({ ...marked, label: `${words.y} (%)`, hasGrid: true })
+    .area(band, { fill: 'var(--band)' })
+    .segment([axis.domain[0], axis.domain[0]], [axis.domain[1], axis.domain[1]], DASHED)
+    .line(corners, { stroke: colour, 'stroke-width': 2.2 });
+  for (const end of line.length === 1 ? corners : [corners[0], corners[corners.length - 1]]) plot.dot(end, 3, { fill: colour });
+  for (const { x, y } of blocks.filter((b) => !line.includes(b))) plot.dot([x, y], 2, { fill: 'none', stroke: colour, 'stroke-width': 1.5, 'stroke-opacity': 0.6 });
+  plot.tips(blocks.map(({ x, y, text }) => ({ at: [x, y], text })));
   const ends = [0, curve.rate.length - 1];
-  return labelled(
-    plot,
+  return plot.labelled(
     `Reliability curve, ${words.name}: ${words.y} rises from ${percent(curve.rate[ends[0]])} at ${words.x} ${percent(curve.low[ends[0]])} to ${percent(curve.rate[ends[1]])} at ${percent(curve.high[ends[1]])}.`,
   );
 }
@@ -175,51 +147,46 @@ export function rowCounts(values: ArrayLike<number>, weights: ArrayLike<number>,
   const [low, high] = axis.domain;
   const bars = Array.from({ length: 40 }, (_, i) => ({ x: low + ((i + 0.5) * (high - low)) / 40, count: 0 }));
   for (let i = 0; i < values.length; i++) bars[Math.min(39, Math.floor((40 * (axis.at(values[i]) - low)) / (high - low)))].count += weights[i];
-  const plot = Plot.plot({
-    ...MARGINS,
-    width,
-    height: 84,
-    marginTop: 26,
-    marginBottom: 6,
-    x: { domain: axis.domain, axis: null },
-    y: { type: 'sqrt', domain: [0, Math.max(...bars.map((b) => b.count), 1)], label: 'rows (square-root scale)', ticks: [], tickSize: 0 },
-    marks: [
-      Plot.ruleX(bars.filter((b) => b.count > 0), { x: 'x', y1: 0, y2: 'count', stroke: colour, strokeWidth: Math.max(3, (width - 60) / 60), strokeOpacity: 0.7 }),
-      Plot.ruleY([0], { stroke: 'var(--muted)' }),
-    ],
-  });
-  return labelled(plot, `Rows along the log-odds axis, ${name}.`);
+  return countBars(bars.filter((b) => b.count > 0), axis.domain, colour, width).labelled(`Rows along the log-odds axis, ${name}.`);
+}
+
+/** Rows of each bin, under the diagram. */
+export function binCounts(table: BinTable, colour: string, width: number, name: string, isNumbered = true): Element {
+  const bars = table.count.map((count, b) => ({ x: table.confidence[b], count }));
+  const plot = countBars(bars, [0, 1], colour, width);
+  const hasRoom = (i: number) => i === bars.length - 1 || bars[i + 1].x - bars[i].x > 24 / width;
+  for (const { x, count } of bars.filter((_, i) => isNumbered && hasRoom(i))) plot.text([x, count], compact(count), { dy: -4, 'font-size': 10, fill: MUTED });
+  const counts = table.count.map((n) => whole(n)).join(', ');
+  return plot.labelled(`Rows in each bin, ${name}, from low to high confidence: ${counts}.`);
+}
+
+/** Bars on a scale of square roots, so that bins of ten rows can be seen beside one of thousands. */
+function countBars(bars: { x: number; count: number }[], domain: Span, colour: string, width: number): Plot {
+  const most = Math.max(...bars.map((b) => b.count), 1);
+  const plot = new Plot({ width, height: 84, top: 26, bottom: 6, x: new Scale(domain), y: new Scale([0, most], ROOT) }).axisY({ ticks: [], label: 'rows (square-root scale)' });
+  for (const { x, count } of bars) plot.segment([x, 0], [x, count], { stroke: colour, 'stroke-width': Math.max(3, (width - 60) / 60), 'stroke-opacity': 0.7 });
+  return plot.ground();
 }
 
 const rows = (n: number): string => `${whole(n)} ${Math.round(n) === 1 ? 'row' : 'rows'}`;
 
 /** Error among the most confident rows against their share, observed and stated. */
 export function riskChart(lines: { name: string; colour: string; risk: Risk }[], width: number, promised: Promised[] = []): Element {
-  const steps = promised.flatMap((p, i) => [i === 0 ? 0 : promised[i - 1].coverage, p.coverage].map((x) => ({ x, y: 100 * p.error })));
-  const points = lines.flatMap(({ name, colour, risk }) =>
-    risk.coverage.map((x, i) => ({
-      x, y: 100 * risk.risk[i], stated: 100 * risk.stated[i], colour, name,
-      tip: `${name}\nmost confident ${percent(x, 0)} of the rows\nerror ${percent(risk.risk[i], 2)}\nstated ${percent(risk.stated[i], 2)}`,
-    })),
+  const steps = promised.flatMap((p, i) => [i === 0 ? 0 : promised[i - 1].coverage, p.coverage].map((x) => [x, 0, 100 * p.error] as const));
+  const errors = [...lines.flatMap(({ risk }) => [...risk.risk, ...risk.stated].map((x) => 100 * x)), ...steps.map(([, , error]) => error)];
+  const plot = new Plot({ width, height: Math.round(Math.min(width * 0.6, 320)), top: 24, bottom: 36, x: unit(), y: round(errors, true) })
+    .axisX({ ...UNIT, label: 'share of rows kept, most confident first (%)' })
+    .axisY({ label: 'error among them (%)', hasGrid: true })
+    .area(steps, { fill: MUTED, 'fill-opacity': 0.18 });
+  const points = ({ coverage }: Risk, values: number[]) => coverage.map((x, i): Point => [x, 100 * values[i]]);
+  for (const { colour, risk } of lines) plot.line(points(risk, risk.stated), { stroke: colour, 'stroke-width': 1.4, 'stroke-dasharray': '5 4' });
+  for (const { colour, risk } of lines) plot.line(points(risk, risk.risk), { stroke: colour, 'stroke-width': 2 });
+  const tips = lines.flatMap(({ name, risk }) =>
+    points(risk, risk.risk).map((at, i) => ({ at, text: `${name}\nmost confident ${percent(at[0], 0)} of the rows\nerror ${percent(risk.risk[i], 2)}\nstated ${percent(risk.stated[i], 2)}` })),
   );
-  const plot = Plot.plot({
-    ...MARGINS,
-    width,
-    height: Math.round(Math.min(width * 0.6, 320)),
-    marginTop: 24,
-    marginBottom: 36,
-    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'share of rows kept, most confident first (%)', ...LABEL },
-    y: { label: 'error among them (%)', grid: true, zero: true, nice: true, ticks: 5 },
-    marks: [
-      Plot.areaY(steps, { x: 'x', y1: 0, y2: 'y', fill: 'var(--muted)', fillOpacity: 0.18 }),
-      Plot.line(points, { x: 'x', y: 'stated', z: 'name', stroke: 'colour', strokeWidth: 1.4, strokeDasharray: '5 4' }),
-      Plot.line(points, { x: 'x', y: 'y', z: 'name', stroke: 'colour', strokeWidth: 2 }),
-      Plot.ruleY([0], { stroke: 'var(--muted)' }),
-      Plot.tip(points, Plot.pointer({ x: 'x', y: 'y', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
-    ],
-  });
+  plot.ground().tips(tips);
   const words = lines.map(({ name, risk }) => `${name}: error ${percent(at(risk, 0.5))} on the most confident half, ${percent(at(risk, 1))} on all rows`);
-  return labelled(plot, `Error against the share of rows kept. ${words.join('; ')}.`);
+  return plot.labelled(`Error against the share of rows kept. ${words.join('; ')}.`);
 }
 
 /** Risk where `coverage` of the rows are kept. */
@@ -239,70 +206,29 @@ export interface CostLine {
 export function costChart(lines: CostLine[], threshold: number, trivial: number, width: number): Element {
   // Above what it costs to decide always, or never, there is nothing to see.
   const most = Math.max(1.5 * trivial, ...lines.map(({ costs }) => 1.1 * Math.min(...costs))) || 1;
-  const points = lines.flatMap((line) =>
-    line.thresholds.map((x, i) => ({ x, y: line.costs[i], name: line.name, colour: line.colour, tip: `${line.name}\nthreshold ${percent(x)}\ncost ${fixed(line.costs[i], 3)} per row` })),
-  );
-  const plot = Plot.plot({
-    ...MARGINS,
-    width,
-    height: Math.round(Math.min(width * 0.6, 300)),
-    marginTop: 24,
-    marginBottom: 36,
-    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'threshold (%)', ...LABEL },
-    y: { label: 'cost per row', grid: true, domain: [0, most], ticks: 5 },
-    marks: [
-      Plot.line(points, { x: 'x', y: 'y', z: 'name', stroke: 'colour', strokeWidth: 2, clip: true }),
-      Plot.ruleX([threshold], { stroke: 'var(--ink)', strokeDasharray: '3 3' }),
-      Plot.ruleY([0], { stroke: 'var(--muted)' }),
-      Plot.tip(points.filter((p) => p.y <= most), Plot.pointer({ x: 'x', y: 'y', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
-    ],
-  });
-  return labelled(plot, `Cost per row against the threshold, before and after calibration; the costs imply a threshold of ${percent(threshold)}.`);
-}
-
-/** Rows of each bin, under the diagram. */
-export function binCounts(table: BinTable, colour: string, width: number, name: string, isNumbered = true): Element {
-  const bins = binsOf(table);
-  const plot = Plot.plot({
-    ...MARGINS,
-    width,
-    height: 84,
-    marginTop: 26,
-    marginBottom: 6,
-    x: { domain: [0, 1], axis: null },
-    // Square roots, so that bins of ten rows can be seen beside one of thousands.
-    y: { type: 'sqrt', domain: [0, Math.max(...table.count, 1)], label: 'rows (square-root scale)', ticks: [], tickSize: 0 },
-    marks: [
-      Plot.ruleX(bins, { x: 'conf', y1: 0, y2: 'count', stroke: colour, strokeWidth: Math.max(3, (width - 60) / 60), strokeOpacity: 0.7 }),
-      Plot.text(bins.filter((b, i) => isNumbered && (i === bins.length - 1 || bins[i + 1].conf - b.conf > 24 / width)), {
-        x: 'conf', y: 'count', dy: -6, fontSize: 10, fill: 'var(--muted)', text: (b: Bin) => compact(b.count),
-      }),
-      Plot.ruleY([0], { stroke: 'var(--muted)' }),
-    ],
-  });
-  const counts = table.count.map((n) => whole(n)).join(', ');
-  return labelled(plot, `Rows in each bin, ${name}, from low to high confidence: ${counts}.`);
+  const plot = new Plot({ width, height: Math.round(Math.min(width * 0.6, 300)), top: 24, bottom: 36, x: unit(), y: new Scale([0, most]) })
+    .axisX({ ...UNIT, label: 'threshold (%)' })
+    .axisY({ label: 'cost per row', hasGrid: true });
+  const clip = plot.clip();
+  const points = ({ thresholds, costs }: CostLine) => thresholds.map((x, i): Point => [x, costs[i]]);
+  for (const line of lines) plot.line(points(line), { stroke: line.colour, 'stroke-width': 2, ...clip });
+  const tips = lines.flatMap((line) => points(line).map((at) => ({ at, text: `${line.name}\nthreshold ${percent(at[0])}\ncost ${fixed(at[1], 3)} per row` })));
+  plot
+    .upright(threshold, { stroke: 'var(--ink)', 'stroke-dasharray': '3 3' })
+    .ground()
+    .tips(tips.filter(({ at }) => at[1] <= most));
+  return plot.labelled(`Cost per row against the threshold, before and after calibration; the costs imply a threshold of ${percent(threshold)}.`);
 }
 
 /** Histogram of confidence, with another as an outline behind. */
 export function confidenceHistogram(bars: number[], ghost: number[], width: number): Element {
-  const step = 1 / bars.length;
-  const data = bars.map((count, i) => ({ x1: i * step, x2: (i + 1) * step, count, ghost: ghost[i] }));
-  const plot = Plot.plot({
-    ...MARGINS,
-    width,
-    height: 130,
-    marginTop: 20,
-    marginBottom: 34,
-    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'confidence (%)', ...LABEL },
-    y: { label: 'rows', ticks: 3, tickFormat: 's', nice: true },
-    marks: [
-      Plot.rectY(data, { x1: 'x1', x2: 'x2', y: 'count', fill: LIVE, fillOpacity: 0.75, insetLeft: 0.5, insetRight: 0.5 }),
-      Plot.line(data.flatMap((d) => [[d.x1, d.ghost], [d.x2, d.ghost]]), { stroke: BEFORE, strokeWidth: 1.2 }),
-      Plot.ruleY([0], { stroke: 'var(--muted)' }),
-    ],
-  });
-  return labelled(plot, 'Histogram of confidence at the sliders, with the uncalibrated model as a line.');
+  const side = (i: number) => i / bars.length;
+  const plot = new Plot({ width, height: 130, top: 20, bottom: 34, x: unit(), y: round([...bars, ...ghost], true) })
+    .axisX({ ...UNIT, label: 'confidence (%)' })
+    .axisY({ ticks: 3, text: compact, label: 'rows' });
+  bars.forEach((count, i) => plot.rect([side(i), 0], [side(i + 1), count], { fill: LIVE, 'fill-opacity': 0.75 }, [0.5, 0]));
+  plot.line(ghost.flatMap((count, i): Point[] => [[side(i), count], [side(i + 1), count]]), { stroke: BEFORE, 'stroke-width': 1.2 }).ground();
+  return plot.labelled('Histogram of confidence at the sliders, with the uncalibrated model as a line.');
 }
 
 export interface Forest {
@@ -321,29 +247,22 @@ export function forest(rows: Forest[], width: number, title: string, scale: numb
   const most = Math.max(3 * highs[Math.floor((highs.length - 1) / 2)], reference ?? 0);
   const isCut = (x: number) => isCutOff && most > 0 && x > most;
   const end = (x: number) => (isCut(x) ? most : x) * scale;
-  const data = rows.map((row, at) => ({ ...row, at, estimate: end(row.estimate), low: end(row.low), high: end(row.high) }));
-  const cut = data.filter((_, i) => isCut(rows[i].high));
+  const data = rows.map((row) => ({ ...row, estimate: end(row.estimate), low: end(row.low), high: end(row.high), isCut: isCut(row.high), isLost: isCut(row.estimate) }));
   const room = Math.min(Math.max(...rows.map((row) => row.label.length)) * 6.6 + 14, width * 0.45);
   const name = (i: number) => clipped(rows[i].label, Math.floor((room - 12) / 6.2));
-  const plot = Plot.plot({
-    width,
-    height: 26 * rows.length + 48,
-    marginLeft: room,
-    marginRight: 18,
-    marginTop: 6,
-    marginBottom: 38,
-    x: { label: title, ...LABEL, grid: true, nice: true, ticks: Math.max(3, Math.round(width / 110)) },
-    y: { type: 'band', domain: rows.map((_, i) => i), tickFormat: name, label: null, tickSize: 0 },
-    marks: [
-      Plot.ruleX(reference === null ? [] : [reference * scale], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
-      Plot.ruleY(data, { x1: 'low', x2: 'high', y: 'at', stroke: 'colour', strokeWidth: 2 }),
-      Plot.text(cut, { x: 'high', y: 'at', text: () => '›', dx: 7, fontSize: 16, fill: 'var(--muted)' }),
-      Plot.dot(data.filter((_, i) => !isCut(rows[i].estimate)), { x: 'estimate', y: 'at', r: 4.5, fill: 'colour', stroke: 'var(--surface)' }),
-      Plot.tip(data, Plot.pointer({ x: 'estimate', y: 'at', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
-    ],
+  const shown = round([...data.flatMap((row) => [row.estimate, row.low, row.high]), ...(reference === null ? [] : [reference * scale])]);
+  const plot = new Plot({ width, height: 26 * rows.length + 48, top: 6, bottom: 38, left: room, right: 18, x: shown, y: new Scale([rows.length - 0.5, -0.5]) })
+    .axisX({ label: title, hasGrid: true, ticks: Math.max(3, Math.round(width / 110)) })
+    .axisY({ ticks: rows.map((_, i) => i), text: name }, 0);
+  if (reference !== null) plot.upright(reference * scale, DASHED);
+  data.forEach(({ estimate, low, high, colour, ...is }, i) => {
+    plot.segment([low, i], [high, i], { stroke: colour, 'stroke-width': 2 });
+    if (is.isCut) plot.text([high, i], '›', { dx: 7, dy: '0.32em', 'font-size': 16, fill: MUTED });
+    if (!is.isLost) plot.dot([estimate, i], 4.5, { fill: colour, stroke: 'var(--surface)', 'stroke-width': 1.5 });
   });
+  plot.tips(data.map(({ estimate, tip }, i) => ({ at: [estimate, i], text: tip })));
   const words = rows.map((row) => row.tip).join('; ');
-  return labelled(plot, `${title} with 95 % intervals: ${words}.`);
+  return plot.labelled(`${title} with 95 % intervals: ${words}.`);
 }
 
 export interface HeatMapData {
@@ -360,6 +279,9 @@ export interface HeatMap {
   fromPixels(x: number, y: number): [number, number];
 }
 
+/** Five points at 15 pixels from the middle. */
+const STAR = `M${Array.from({ length: 10 }, (_, i) => [Math.sin((i * Math.PI) / 5), -Math.cos((i * Math.PI) / 5)].map((x) => (x * (i % 2 === 0 ? 15 : 6)).toFixed(2)).join()).join('L')}Z`;
+
 /** The criterion over gamma and temperature. */
 export function heatMap(data: HeatMapData, width: number): HeatMap {
   const values = data.cells.map((c) => c.value).sort((a, b) => a - b);
@@ -367,40 +289,36 @@ export function heatMap(data: HeatMapData, width: number): HeatMap {
   const high = values[Math.floor(values.length * 0.9)];
   const gammas = data.cells.flatMap((c) => [c.g1, c.g2]);
   const temperatures = data.cells.flatMap((c) => [c.t1, c.t2]);
-  const plot = Plot.plot({
-    ...MARGINS,
-    width,
-    height: Math.round(Math.min(width, 460) * 0.86),
-    marginTop: 22,
-    marginBottom: 36,
-    x: { domain: [Math.min(...gammas), Math.max(...gammas)], label: 'γ', ...LABEL, ticks: 6 },
-    y: { domain: [Math.min(...temperatures), Math.max(...temperatures)], label: 'T', ticks: 6 },
-    color: { scheme: 'viridis', reverse: true, type: 'sqrt', domain: [values[0], high], clamp: true },
-    marks: [
-      Plot.rect(data.cells, { x1: 'g1', x2: 'g2', y1: 't1', y2: 't2', fill: 'value', inset: -0.3 }),
-      Plot.line(data.line, { x: 'gamma', y: 'temperature', stroke: 'white', strokeWidth: 4, strokeOpacity: 0.6, clip: true }),
-      Plot.line(data.line, { x: 'gamma', y: 'temperature', stroke: 'black', strokeWidth: 1.5, strokeDasharray: '5 4', clip: true }),
-      Plot.dot(data.ridge, { x: 'gamma', y: 'temperature', r: 2.6, fill: 'white', stroke: 'black', strokeWidth: 1 }),
-      Plot.dot([data.best], { x: 'gamma', y: 'temperature', r: 9, symbol: 'star', fill: '#E69F00', stroke: 'black', strokeWidth: 1 }),
-    ],
-  });
-  const x = plot.scale('x')!;
-  const y = plot.scale('y')!;
-  labelled(plot, data.title);
+  const [x, y] = [linear(gammas), linear(temperatures)];
+  const plot = new Plot({ ...square(width), x, y }).axisX({ label: 'γ', ticks: 6 }).axisY({ label: 'T', ticks: 6 });
+  const colour = viridis(high, values[0]);
+  // A little larger than they are: no seams between them.
+  for (const { g1, g2, t1, t2, value } of data.cells) plot.rect([g1, t1], [g2, t2], { fill: colour(value) }, [-0.3, -0.3]);
+  const clip = plot.clip();
+  const line = data.line.map(({ gamma, temperature }): Point => [gamma, temperature]);
+  plot.line(line, { stroke: 'white', 'stroke-width': 4, 'stroke-opacity': 0.6, ...clip }).line(line, { stroke: 'black', 'stroke-width': 1.5, 'stroke-dasharray': '5 4', ...clip });
+  for (const { gamma, temperature } of data.ridge) plot.dot([gamma, temperature], 2.6, { fill: 'white', stroke: 'black' });
+  plot.shape([data.best.gamma, data.best.temperature], STAR, { fill: '#E69F00', stroke: 'black' });
   return {
-    element: plot,
-    toPixels: (gamma, temperature) => [x.apply(gamma), y.apply(temperature)],
-    fromPixels: (px, py) => [x.invert!(px), y.invert!(py)],
+    element: plot.labelled(data.title),
+    toPixels: (gamma, temperature) => [x.at(gamma), y.at(temperature)],
+    fromPixels: (px, py) => [x.value(px), y.value(py)],
   };
 }
 
 /** Colour key of the heat map. */
-export function heatKey(low: number, high: number, title: string, tickFormat: (x: number) => string): Element {
-  const key = Plot.legend({
-    color: { scheme: 'viridis', reverse: true, type: 'sqrt', domain: [low, high], label: title, tickFormat, ticks: 4 },
-    width: 240,
-  } as Parameters<typeof Plot.legend>[0]) as Element;
-  return labelled(key, `Colours from ${tickFormat(low)} (dark is worse, light is better) to ${tickFormat(high)} or more.`);
+export function heatKey(low: number, high: number, title: string, text: (x: number) => string): Element {
+  const [width, top, bottom] = [240, 18, 28];
+  const x = new Scale([low, high], ROOT).between(0, width);
+  const colour = viridis(high, low);
+  const strips = Array.from({ length: 60 }, (_, i) => s('rect', { x: i * 4, y: top, width: 4.3, height: bottom - top, fill: colour(x.value(i * 4 + 2)) }));
+  const marks = x.ticks(4).flatMap((value) => [
+    s('line', { x1: x.at(value), x2: x.at(value), y1: top, y2: bottom + 6, stroke: 'currentColor' }),
+    s('text', { x: x.at(value), y: bottom + 18, 'text-anchor': 'middle' }, text(value)),
+  ]);
+  const name = s('text', { y: 11, 'font-weight': 700 }, title);
+  const words = `Colours from ${text(low)} (dark is worse, light is better) to ${text(high)} or more.`;
+  return s('svg', { width: width + 20, height: 50, viewBox: `0 0 ${width + 20} 50`, fill: 'currentColor', 'font-size': 10, role: 'img', 'aria-label': words }, name, strips, marks);
 }
 
 export interface MapData {
@@ -413,35 +331,19 @@ export interface MapData {
 
 /** max q against max Psi. */
 export function confidenceMap(data: MapData, width: number): Element {
-  const marks: Plot.Markish[] = [
-    Plot.areaY(data.curve, { x: 'q', y1: 'even', y2: 'concentrated', fill: LIVE, fillOpacity: 0.13 }),
-    Plot.line([[0, 0], [1, 1]], { stroke: 'var(--muted)', strokeDasharray: '4 3' }),
-    Plot.dot(data.dots, { x: 'q', y: 'psi', r: 1.6, fill: LIVE, fillOpacity: 0.45 }),
-    Plot.line(data.curve, { x: 'q', y: 'even', stroke: LIVE, strokeWidth: 1.8 }),
-    Plot.line(data.curve, { x: 'q', y: 'concentrated', stroke: LIVE, strokeWidth: 1.2, strokeDasharray: '6 3' }),
-  ];
-  const limits = [
-    { x: data.over, text: 'τ_oc', anchor: 'end', dx: -4 },
-    { x: data.under, text: 'τ_uc', anchor: 'start', dx: 4 },
-  ] as const;
-  for (const limit of limits) {
-    if (limit.x === null) continue;
-    marks.push(
-      Plot.ruleX([limit.x], { stroke: 'var(--ink)', strokeWidth: 1 }),
-      Plot.text([limit.text], { x: limit.x, y: 1, dy: 8, dx: limit.dx, textAnchor: limit.anchor, fill: 'var(--ink)', stroke: 'var(--surface)', strokeWidth: 4, fontWeight: 600 }),
-    );
+  const side = (name: 'even' | 'concentrated') => data.curve.map((at): Point => [at.q, at[name]]);
+  const plot = new Plot({ ...square(width), x: unit(), y: unit() })
+    .axisX({ ...UNIT, label: 'max q = max softmax(z/T) (%)' })
+    .axisY({ ...UNIT, label: 'max Ψ (%)', hasGrid: true })
+    .area(data.curve.map((at) => [at.q, at.even, at.concentrated]), { fill: LIVE, 'fill-opacity': 0.13 })
+    .segment([0, 0], [1, 1], DASHED);
+  for (const { q, psi } of data.dots) plot.dot([q, psi], 1.6, { fill: LIVE, 'fill-opacity': 0.45 });
+  plot.line(side('even'), { stroke: LIVE, 'stroke-width': 1.8 }).line(side('concentrated'), { stroke: LIVE, 'stroke-width': 1.2, 'stroke-dasharray': '6 3' });
+  const halo = { fill: 'var(--ink)', stroke: 'var(--surface)', 'stroke-width': 4, 'paint-order': 'stroke', 'font-weight': 600, dy: 12 };
+  for (const [x, name, anchor, dx] of [[data.over, 'τ_oc', 'end', -4], [data.under, 'τ_uc', 'start', 4]] as const) {
+    if (x !== null) plot.upright(x, { stroke: 'var(--ink)' }).text([x, 1], name, { ...halo, 'text-anchor': anchor, dx });
   }
-  const plot = Plot.plot({
-    ...MARGINS,
-    width,
-    height: Math.round(Math.min(width, 460) * 0.86),
-    marginTop: 22,
-    marginBottom: 36,
-    x: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'max q = max softmax(z/T) (%)', ...LABEL },
-    y: { domain: [0, 1], ticks, tickFormat: asPercent, label: 'max Ψ (%)', grid: true },
-    marks,
-  });
-  return labelled(plot, 'Largest probability after Ψ against the largest before it, for the gamma of the slider.');
+  return plot.labelled('Largest probability after Ψ against the largest before it, for the gamma of the slider.');
 }
 
 export interface SimplexArrow {
@@ -459,25 +361,18 @@ export function simplex(
   width: number,
 ): Element {
   const h = Math.sqrt(3) / 2;
-  const size = Math.min(width, 460);
-  const plot = Plot.plot({
-    width,
-    height: Math.round(size * 0.9),
-    margin: 30,
-    aspectRatio: 1,
-    x: { domain: [0, 1], axis: null },
-    y: { domain: [0, h], axis: null },
-    marks: [
-      Plot.line([[0, 0], [1, 0], [0.5, h], [0, 0]], { stroke: 'var(--muted)' }),
-      Plot.dot(dots, { x: 'x', y: 'y', r: 1.4, fill: BEFORE, fillOpacity: 0.5 }),
-      Plot.arrow(arrows, { x1: 'x1', y1: 'y1', x2: 'x2', y2: 'y2', stroke: LIVE, strokeWidth: 1.4, headLength: 5, insetEnd: 0 }),
-      Plot.text(
-        [{ x: 0, y: 0, t: corners[0] }],
-        { x: 'x', y: 'y', text: 't', dy: 16, dx: -16, textAnchor: 'start', fill: 'var(--ink)', fontSize: 12 },
-      ),
-      Plot.text([{ x: 1, y: 0, t: corners[1] }], { x: 'x', y: 'y', text: 't', dy: 16, dx: 16, textAnchor: 'end', fill: 'var(--ink)', fontSize: 12 }),
-      Plot.text([{ x: 0.5, y: h, t: corners[2] }], { x: 'x', y: 'y', text: 't', dy: -12, fill: 'var(--ink)', fontSize: 12 }),
-    ],
-  });
-  return labelled(plot, 'Simplex of three classes: arrows from the raw probabilities to those at the sliders.');
+  const height = Math.round(Math.min(width, 460) * 0.9);
+  // All sides equally long, with room for the names of the corners.
+  const side = Math.min(width - 60, (height - 60) / h);
+  const [across, along] = [(width - side) / 2, (height - side * h) / 2];
+  const plot = new Plot({ width, height, left: across, right: across, top: along, bottom: along, x: unit(), y: new Scale([0, h]) });
+  plot.line([[0, 0], [1, 0], [0.5, h], [0, 0]], { stroke: MUTED, 'stroke-width': 1.5 });
+  for (const { x, y } of dots) plot.dot([x, y], 1.4, { fill: BEFORE, 'fill-opacity': 0.5 });
+  for (const { x1, y1, x2, y2 } of arrows) plot.arrow([x1, y1], [x2, y2], { stroke: LIVE, 'stroke-width': 1.4 });
+  const name = { fill: 'var(--ink)', 'font-size': 12 };
+  plot
+    .text([0, 0], corners[0], { ...name, dy: 20, dx: -Math.min(across, 40), 'text-anchor': 'start' })
+    .text([1, 0], corners[1], { ...name, dy: 20, dx: Math.min(across, 40), 'text-anchor': 'end' })
+    .text([0.5, h], corners[2], { ...name, dy: -10 });
+  return plot.labelled('Simplex of three classes: arrows from the raw probabilities to those at the sliders.');
 }

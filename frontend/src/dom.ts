@@ -1,14 +1,20 @@
 // Elements from data. Strings become text nodes, never markup: a class called <script> is shown.
 
 type Child = Node | string | number | null | undefined | false;
-type Attributes = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
+export type Attributes = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
 
-export function h<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  attributes: Attributes = {},
-  ...children: (Child | Child[])[]
-): HTMLElementTagNameMap[K] {
-  const element = document.createElement(tag);
+const SVG = 'http://www.w3.org/2000/svg';
+
+export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: (Child | Child[])[]): HTMLElementTagNameMap[K] {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+/** An element of a picture. */
+export function s<K extends keyof SVGElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: (Child | Child[])[]): SVGElementTagNameMap[K] {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function filled<E extends Element>(element: E, attributes: Attributes, children: (Child | Child[])[]): E {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (typeof value === 'function') element.addEventListener(name.slice(2), value);

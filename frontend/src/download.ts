@@ -1,8 +1,7 @@
 // Every figure as a file: SVG as it is drawn, PNG from that. Nothing leaves the page.
 
-import { h } from './dom';
+import { h, s } from './dom';
 
-const SVG = 'http://www.w3.org/2000/svg';
 const PAD = 14;
 const INHERITED = ['font-family', 'font-size', 'color'];
 
@@ -12,34 +11,28 @@ export function figureSvg(figure: Element): SVGSVGElement {
   const value = (name: string) => style.getPropertyValue(name).trim();
   const title = figure.querySelector('h3')?.textContent ?? '';
   const number = figure.querySelector('.figure-number')?.textContent ?? '';
-  const drawings = [...figure.querySelectorAll<SVGSVGElement>('.chart svg, .heat-key svg')].filter((svg) => svg.parentElement!.closest('svg') === null);
-  const out = document.createElementNS(SVG, 'svg');
+  const copies: SVGSVGElement[] = [];
   let [width, height] = [0, PAD + 24];
-  for (const svg of drawings) {
+  for (const svg of figure.querySelectorAll<SVGSVGElement>('.chart svg, .heat-key svg')) {
     const box = svg.getBoundingClientRect();
     const copy = svg.cloneNode(true) as SVGSVGElement;
     const live = getComputedStyle(svg);
     for (const name of INHERITED) copy.style.setProperty(name, live.getPropertyValue(name));
-    copy.setAttribute('x', String(PAD));
-    copy.setAttribute('y', String(height));
-    copy.setAttribute('width', String(box.width));
-    copy.setAttribute('height', String(box.height));
-    copy.setAttribute('fill', live.getPropertyValue('fill'));
+    const place = { x: PAD, y: height, width: box.width, height: box.height, fill: live.getPropertyValue('fill') };
+    for (const [name, text] of Object.entries(place)) copy.setAttribute(name, String(text));
     width = Math.max(width, box.width);
     height += box.height + 6;
-    out.append(copy);
+    copies.push(copy);
   }
   const size = { width: Math.ceil(width + 2 * PAD), height: Math.ceil(height + PAD) };
-  for (const [name, number] of Object.entries(size)) out.setAttribute(name, String(number));
-  out.setAttribute('viewBox', `0 0 ${size.width} ${size.height}`);
-  out.setAttribute('xmlns', SVG);
-  const ground = document.createElementNS(SVG, 'rect');
-  for (const [name, text] of Object.entries({ width: '100%', height: '100%', fill: value('--surface') })) ground.setAttribute(name, text);
-  const words = document.createElementNS(SVG, 'text');
-  for (const [name, text] of Object.entries({ x: PAD, y: PAD + 12, fill: value('--ink'), 'font-size': 14, 'font-weight': 600 })) words.setAttribute(name, String(text));
-  words.setAttribute('font-family', getComputedStyle(document.body).fontFamily);
-  words.textContent = [title, number].filter((x) => x !== '').join(' · ');
-  out.prepend(ground, words);
+  const heading = { x: PAD, y: PAD + 12, fill: value('--ink'), 'font-size': 14, 'font-weight': 600, 'font-family': getComputedStyle(document.body).fontFamily };
+  const out = s(
+    'svg',
+    { ...size, viewBox: `0 0 ${size.width} ${size.height}` },
+    s('rect', { width: '100%', height: '100%', fill: value('--surface') }),
+    s('text', heading, [title, number].filter((x) => x !== '').join(' · ')),
+    copies,
+  );
   // Colours are variables of the page, which a file of its own does not know.
   for (const element of out.querySelectorAll('*')) {
     for (const attribute of [...element.attributes]) {

@@ -106,6 +106,15 @@ def test_costs_give_the_threshold_and_what_it_costs(page):
             assert number(shown[which]) == pytest.approx(value[which], abs=5e-3)
 
 
+def test_a_dot_says_what_it_is_while_the_pointer_is_near(page):
+    _, seen = page
+    confidence, accuracy, rows = seen["tips"]["near"]
+    assert confidence.startswith("confidence ")
+    assert accuracy.startswith("accuracy ")
+    assert rows.endswith(" rows") or rows == "1 row"
+    assert seen["tips"]["away"] == []
+
+
 def test_figures_can_be_saved(page):
     _, seen = page
     svg, png = seen["downloads"]["svg"], seen["downloads"]["png"]

@@ -281,9 +281,13 @@ def test_every_field_of_the_two_files_is_in_the_schema():
         assert f"`{name}`" in results
 
 
-def test_the_reference_lists_functions_first(site):
-    text = site["generated"].functions_first("# x\n\n::: focalibrate.theory\n")
+def test_the_reference_lists_functions_first_and_each_name_has_a_page(site):
+    text = site["generated"].packages_listed("# x\n\n::: focalibrate.theory\n")
     kinds = re.findall(r"^## (\w+)$", text, re.MULTILINE)
     assert kinds == [k for k in ("Functions", "Classes", "Constants") if k in kinds]
-    places = [text.index(f"## {kind}") for kind in kinds]
-    assert text.index("::: focalibrate.theory.recover_posterior\n") < places[1]
+    assert text.index("[`recover_posterior`]") < text.index("## Classes")
+    pages = site["generated"].reference_pages(DOCS / "reference")
+    linked = re.findall(r"\]\((\S+\.md)\)", text)
+    assert len(linked) > 10
+    for name in linked:
+        assert f"::: focalibrate.theory.{Path(name).stem}\n" in pages[f"reference/{name}"]

@@ -1,10 +1,11 @@
-// The charts of the dynamics page, drawn with Observable Plot; see ../charts.ts.
+// The charts of the dynamics page; see ../charts.ts.
 
-import * as Plot from '@observablehq/plot';
-import { AFTER, BEFORE, LABEL, labelled, LIVE, MARGINS } from '../charts';
+import { AFTER, BEFORE, LIVE } from '../charts';
 import type { EpochCurve, Picture } from '../document';
-import { h } from '../dom';
+import { h, s } from '../dom';
 import { fixed, percent, whole } from '../format';
+import { Plot, type Point } from '../plot';
+import { logarithmic, round, Scale, viridis } from '../scale';
 import { bins, epochEdges, median } from './histograms';
 
 export interface Line {
@@ -42,30 +43,22 @@ const number = (x: number, isPercent: boolean): string => (isPercent ? percent(x
 export function lines(shown: Line[], width: number, words: LineWords): Element {
   const { isPercent = false, isLog = false, isFromZero = true, ticks = 5, changes = [], epochs } = words;
   const scale = isPercent ? 100 : 1;
-  const points = shown.flatMap((line) =>
-    line.curve.epoch.map((epoch, i) => ({ ...line, epoch, y: line.curve.value[i] * scale, tip: `${line.name}, epoch ${epoch}\n${number(line.curve.value[i], isPercent)}` })),
-  );
-  const few = points.filter((p) => p.curve.epoch.length <= 12);
-  const plot = Plot.plot({
-    ...MARGINS,
-    marginLeft: 50,
-    width,
-    height: Math.round(Math.min(width * 0.62, 240)),
-    marginTop: 12,
-    marginBottom: 36,
-    x: { domain: [epochs > 1 ? 1 : 0, epochs > 1 ? epochs : 2], label: 'epoch', ...LABEL, ticks: Math.max(2, Math.min(6, epochs, Math.round(width / 70))), tickFormat: (x: number) => (Number.isInteger(x) ? whole(x) : '') },
-    y: { label: null, grid: true, nice: true, zero: isFromZero && !isLog, type: isLog ? 'log' : 'linear', ticks, tickFormat: isLog ? '~g' : isPercent ? (y: number) => `${Number(y.toPrecision(6))} %` : undefined },
-    marks: [
-      Plot.ruleX(changes, { stroke: 'var(--line)' }),
-      ...shown.map((line) =>
-        Plot.line(points.filter((p) => p.name === line.name), { x: 'epoch', y: 'y', stroke: line.colour, strokeDasharray: line.dash, strokeWidth: 1.8, curve: isLog ? 'step-after' : 'linear' }),
-      ),
-      Plot.dot(few, { x: 'epoch', y: 'y', r: 2.5, fill: 'colour' }),
-      Plot.tip(points, Plot.pointer({ x: 'epoch', y: 'y', title: 'tip', fill: 'var(--surface)', stroke: 'var(--line)' })),
-    ],
-  });
+  const points = ({ curve }: Line) => curve.epoch.map((epoch, i): Point => [epoch, curve.value[i] * scale]);
+  const values = shown.flatMap(({ curve }) => curve.value.map((y) => y * scale));
+  const x = new Scale(epochs > 1 ? [1, epochs] : [0, 2]);
+  const y = isLog ? logarithmic(values) : round(values, isFromZero);
+  const isWhole = (epoch: number): string => (Number.isInteger(epoch) ? whole(epoch) : '');
+  const plot = new Plot({ width, height: Math.round(Math.min(width * 0.62, 240)), top: 12, bottom: 36, left: 50, x, y })
+    .axisX({ label: 'epoch', ticks: Math.max(2, Math.min(6, epochs, Math.round(width / 70))), text: isWhole })
+    .axisY({ ticks, hasGrid: true, text: isPercent ? (value) => `${Number(value.toPrecision(6))} %` : undefined });
+  for (const change of changes) plot.upright(change, { stroke: 'var(--line)' });
+  // Rates, on a log scale, hold until the next.
+  const steps = (all: Point[]) => all.flatMap(([epoch, y], i): Point[] => (i === 0 ? [[epoch, y]] : [[epoch, all[i - 1][1]], [epoch, y]]));
+  for (const line of shown) plot.line(isLog ? steps(points(line)) : points(line), { stroke: line.colour, 'stroke-dasharray': line.dash, 'stroke-width': 1.8 });
+  for (const line of shown.filter(({ curve }) => curve.epoch.length <= 12)) for (const at of points(line)) plot.dot(at, 2.5, { fill: line.colour });
+  plot.tips(shown.flatMap((line) => points(line).map((at, i) => ({ at, text: `${line.name}, epoch ${at[0]}\n${number(line.curve.value[i], isPercent)}` }))));
   const ends = shown.map(({ name, curve }) => `${name} from ${number(curve.value[0], isPercent)} to ${number(curve.value[curve.value.length - 1], isPercent)}`);
-  return labelled(plot, `${words.name} over the epochs: ${ends.join(', ')}.`);
+  return plot.labelled(`${words.name} over the epochs: ${ends.join(', ')}.`);
 }
 
 /** What the lines of a chart stand for. */
@@ -73,14 +66,8 @@ export function key(names: (keyof typeof STYLE)[]): HTMLElement {
   return h('p', { class: 'small muted key' }, names.map((name) => h('span', { class: 'key-item' }, sample(STYLE[name]), ` ${name}`)));
 }
 
-function sample({ colour, dash }: { colour: string; dash: string }): Element {
-  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-  const line = document.createElementNS('http://www.w3.org/2000/svg', 'line');
-  for (const [name, value] of Object.entries({ width: '26', height: '8', 'aria-hidden': 'true' })) svg.setAttribute(name, value);
-  for (const [name, value] of Object.entries({ x2: '26', y1: '4', y2: '4', stroke: colour, 'stroke-width': '2.2', 'stroke-dasharray': dash })) line.setAttribute(name, value);
-  svg.append(line);
-  return svg;
-}
+const sample = ({ colour, dash }: { colour: string; dash: string }): Element =>
+  s('svg', { width: 26, height: 8, 'aria-hidden': 'true' }, s('line', { x2: 26, y1: 4, y2: 4, stroke: colour, 'stroke-width': 2.2, 'stroke-dasharray': dash }));
 
 const power = (x: number): string => `1e${x}`;
 const powers = ([low, high]: [number, number]): number[] => {
@@ -100,48 +87,33 @@ export function gradientMap(pictures: Picture[], edges: number[], range: [number
   const cells = pictures.flatMap((picture, i) =>
     bins(picture.gradients, edges).filter((bin) => bin.share > 0).map((bin) => ({ x1: sides[i], x2: sides[i + 1], ...bin })),
   );
-  const middle = pictures.map((picture) => ({ epoch: picture.epoch, y: median(picture.gradients, edges) }));
+  const middle = pictures.map((picture): Point => [picture.epoch, median(picture.gradients, edges)]);
   const height = Math.round(Math.min(width * 0.55, 250));
   const [top, bottom] = [22, 36];
-  const plot = Plot.plot({
-    ...MARGINS,
-    width,
-    height,
-    marginTop: top,
-    marginBottom: bottom,
-    x: { domain: [sides[0], sides[sides.length - 1]], label: 'epoch', ...LABEL, ticks: Math.max(2, Math.round(width / 90)), tickFormat: (x: number) => (Number.isInteger(x) && x > 0 ? whole(x) : '') },
-    y: { domain: range, label: 'norm of the gradient', ticks: powers(range), tickFormat: power },
-    color: { scheme: 'viridis', type: 'sqrt', domain: [0, Math.max(...cells.map((c) => c.share))] },
-    marks: [
-      Plot.rect(cells, { x1: 'x1', x2: 'x2', y1: 'low', y2: 'high', fill: 'share', inset: -0.3, clip: true }),
-      Plot.line(middle, { x: 'epoch', y: 'y', stroke: 'black', strokeWidth: 4, strokeOpacity: 0.6 }),
-      Plot.line(middle, { x: 'epoch', y: 'y', stroke: 'white', strokeWidth: 2 }),
-      pictures.length === 1 ? Plot.dot(middle, { x: 'epoch', y: 'y', r: 4, fill: 'white', stroke: 'black' }) : null,
-    ],
-  });
-  const x = plot.scale('x')!;
-  const [first, last] = [middle[0].y, middle[middle.length - 1].y].map((y) => (10 ** y).toExponential(1));
-  labelled(plot, `Norms of the examples' gradients over the epochs: the median goes from ${first} to ${last}.`);
-  return { element: plot, toPixels: (epoch) => ({ x: x.apply(epoch), top, bottom: height - bottom }) };
+  const x = new Scale([sides[0], sides[sides.length - 1]]);
+  const isEpoch = (epoch: number): string => (Number.isInteger(epoch) && epoch > 0 ? whole(epoch) : '');
+  const plot = new Plot({ width, height, top, bottom, x, y: new Scale(range) })
+    .axisX({ label: 'epoch', ticks: Math.max(2, Math.round(width / 90)), text: isEpoch })
+    .axisY({ label: 'norm of the gradient', ticks: powers(range), text: power });
+  const colour = viridis(0, Math.max(...cells.map((c) => c.share)));
+  const clip = plot.clip();
+  for (const { x1, x2, low, high, share } of cells) plot.rect([x1, low], [x2, high], { fill: colour(share), ...clip }, [-0.3, -0.3]);
+  plot.line(middle, { stroke: 'black', 'stroke-width': 4, 'stroke-opacity': 0.6 }).line(middle, { stroke: 'white', 'stroke-width': 2 });
+  if (middle.length === 1) plot.dot(middle[0], 4, { fill: 'white', stroke: 'black' });
+  const [first, last] = [middle[0], middle[middle.length - 1]].map(([, y]) => (10 ** y).toExponential(1));
+  const element = plot.labelled(`Norms of the examples' gradients over the epochs: the median goes from ${first} to ${last}.`);
+  return { element, toPixels: (epoch) => ({ x: x.at(epoch), top, bottom: height - bottom }) };
 }
 
 /** The norms of one epoch as bars, of the last one as an outline. */
 export function gradientBars(picture: Picture, last: Picture, edges: number[], range: [number, number], most: number, width: number): Element {
-  const outline = bins(last.gradients, edges).flatMap((bin) => [[bin.low, 100 * bin.share], [bin.high, 100 * bin.share]]);
-  const plot = Plot.plot({
-    ...MARGINS,
-    width,
-    height: Math.round(Math.min(width * 0.42, 190)),
-    marginTop: 22,
-    marginBottom: 36,
-    x: { domain: range, label: 'norm of the gradient', ...LABEL, ticks: powers(range), tickFormat: power },
-    y: { domain: [0, 100 * most], label: 'examples (%)', grid: true, ticks: 4 },
-    marks: [
-      Plot.rectY(bins(picture.gradients, edges), { x1: 'low', x2: 'high', y: (bin: { share: number }) => 100 * bin.share, fill: LIVE, fillOpacity: 0.75, insetLeft: 0.5, insetRight: 0.5, clip: true }),
-      Plot.line(outline, { stroke: BEFORE, strokeWidth: 1.3, clip: true }),
-      Plot.ruleY([0], { stroke: 'var(--muted)' }),
-    ],
-  });
+  const plot = new Plot({ width, height: Math.round(Math.min(width * 0.42, 190)), top: 22, bottom: 36, x: new Scale(range), y: new Scale([0, 100 * most]) })
+    .axisX({ label: 'norm of the gradient', ticks: powers(range), text: power })
+    .axisY({ label: 'examples (%)', ticks: 4, hasGrid: true });
+  const clip = plot.clip();
+  for (const { low, high, share } of bins(picture.gradients, edges)) plot.rect([low, 0], [high, 100 * share], { fill: LIVE, 'fill-opacity': 0.75, ...clip }, [0.5, 0]);
+  const outline = bins(last.gradients, edges).flatMap(({ low, high, share }): Point[] => [[low, 100 * share], [high, 100 * share]]);
+  plot.line(outline, { stroke: BEFORE, 'stroke-width': 1.3, ...clip }).ground();
   const middle = median(picture.gradients, edges);
-  return labelled(plot, `Norms of the gradients after epoch ${picture.epoch}: the median is ${(10 ** middle).toExponential(1)}.`);
+  return plot.labelled(`Norms of the gradients after epoch ${picture.epoch}: the median is ${(10 ** middle).toExponential(1)}.`);
 }

@@ -2,7 +2,7 @@
 
 import { AFTER, binCounts, reliability } from '../charts';
 import type { DynamicsDocument, Picture, Split } from '../document';
-import { h, responsive, section, segmented } from '../dom';
+import { h, responsive, s, section, segmented } from '../dom';
 import { percent } from '../format';
 import { Watched } from '../state';
 import { gradientBars, gradientMap, type GradientMap } from './charts';
@@ -98,8 +98,7 @@ function gradients(doc: DynamicsDocument, shown: Watched<Shown>, pictures: () =>
 
 function mapPanel(shown: Watched<Shown>, pictures: () => Picture[], picture: () => Picture, edges: number[], range: [number, number]): HTMLElement {
   const chart = h('div', { class: 'chart' });
-  const marker = document.createElementNS('http://www.w3.org/2000/svg', 'line');
-  for (const [name, value] of Object.entries({ stroke: 'var(--before)', 'stroke-width': '2' })) marker.setAttribute(name, value);
+  const marker = s('line', { stroke: 'var(--before)', 'stroke-width': 2 });
   let map: GradientMap | null = null;
   let drawn: Split | null = null;
   const place = () => {

@@ -2,7 +2,7 @@
 
 import { heatKey, heatMap, type HeatMap, type HeatMapData } from '../charts';
 import type { Criterion } from '../document';
-import { h, responsive } from '../dom';
+import { h, responsive, s } from '../dom';
 import { fixed, metricStyle, percent, whole } from '../format';
 import type { Parameters, Range, Watched } from '../state';
 
@@ -63,17 +63,15 @@ export function heatPanel(grid: Criterion, range: Range, parameters: Watched<Par
     role: 'application',
     'aria-label': 'Criterion over γ and T. Arrow keys move γ (left, right) and T (up, down); Enter takes the optimum.',
   });
-  const marker = document.createElementNS('http://www.w3.org/2000/svg', 'circle');
-  for (const [name, value] of Object.entries({ r: '7', fill: 'none', stroke: 'black', 'stroke-width': '5' })) marker.setAttribute(name, value);
-  const inner = marker.cloneNode() as SVGCircleElement;
-  for (const [name, value] of Object.entries({ stroke: 'white', 'stroke-width': '2.5' })) inner.setAttribute(name, value);
+  const ring = (stroke: string, width: number) => s('circle', { r: 7, fill: 'none', stroke, 'stroke-width': width, class: 'marker' });
+  const marker = [ring('black', 5), ring('white', 2.5)];
   let map: HeatMap | null = null;
 
   function place(): void {
     if (map === null) return;
     const [x, y] = map.toPixels(parameters.value.gamma, parameters.value.temperature);
     const shown = Number.isFinite(x) && Number.isFinite(y);
-    for (const circle of [marker, inner]) {
+    for (const circle of marker) {
       circle.setAttribute('cx', String(x));
       circle.setAttribute('cy', String(y));
       circle.setAttribute('visibility', shown ? 'visible' : 'hidden');
@@ -82,8 +80,7 @@ export function heatPanel(grid: Criterion, range: Range, parameters: Watched<Par
 
   responsive(chart, (width) => {
     map = heatMap(data, width);
-    const svg = map.element.tagName === 'svg' ? map.element : map.element.querySelector('svg')!;
-    svg.append(marker, inner);
+    map.element.append(...marker);
     chart.replaceChildren(map.element);
     place();
   });

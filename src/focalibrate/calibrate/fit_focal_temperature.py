@@ -198,17 +198,18 @@ def _lowest(loss: _Loss, near: list[tuple[float, float]]) -> Minimum:
     if n_rows >= 2 * SAMPLE_ROWS and not near:
         few = loss.rows.take(thin_rows(n_rows, at_most=SAMPLE_ROWS))
         sample = _Loss(few, loss.temperature, loss.gammas)
-        seen = [_descend(sample, start, close=1e-6) for start in starts]
+        seen = [_descend(sample, start, close=1e-4) for start in starts]
         least = min(found.value for found in seen)
         starts = _distinct([found.x for found in seen if found.value <= least + NEARLY])
-    found = [_descend(loss, start, close=1e-12) for start in starts]
+    found = [_descend(loss, start, close=1e-6 if near else 1e-12) for start in starts]
     return min(found, key=lambda minimum: minimum.value)
 
 
 def _distinct(points: list[Floats]) -> list[Floats]:
     kept: list[Floats] = []
     for x in points:
-        if all(np.abs(x - other).max() > 0.05 for other in kept):
+        # Gamma to a tenth: along the valley that leads to a minimum the loss is nearly flat.
+        if all((np.abs(x - other) / (2.0 + abs(x[0]), 1.0)).max() > 0.1 for other in kept):
             kept.append(x)
     return kept
 
@@ -238,16 +239,13 @@ def _descend(loss: _Loss, x: Floats, *, close: float) -> Minimum:
 
 
 def _newton_step(loss: _Loss, x: Floats, gradient: Floats, hessian: Floats) -> Floats:
-    """Return a step downhill; a gamma at its bound that would leave it stays there."""
-    low, high = loss.gammas
-    is_held = (x[0] <= low and gradient[0] > 0) or (x[0] >= high and gradient[0] < 0)
-    if is_held:
-        curvature = max(float(hessian[1, 1]), 1e-9)
-        step = np.array([0.0, -gradient[1] / curvature])
-    else:
-        # Where the loss is not convex, by the absolute curvature in each direction.
-        values, vectors = np.linalg.eigh(hessian)
-        values = np.maximum(np.abs(values), 1e-9)
-        step = -vectors @ ((vectors.T @ gradient) / values)
+    """Return a step downhill, which leaves gamma at a bound that it would cross."""
+    # Where the loss is not convex, by the absolute curvature in each direction.
+    values, vectors = np.linalg.eigh(hessian)
+    step = -vectors @ ((vectors.T @ gradient) / np.maximum(np.abs(values), 1e-9))
+    bounded = loss.clipped(x + step)[0] - x[0]
+    if bounded != step[0]:
+        curvature = max(float(abs(hessian[1, 1])), 1e-9)
+        step = np.array([bounded, -(gradient[1] + hessian[0, 1] * bounded) / curvature])
     most = np.array([2.0 + abs(x[0]), 1.0])
     return np.asarray(step / max(1.0, float((np.abs(step) / most).max())))

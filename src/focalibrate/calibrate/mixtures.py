@@ -1,7 +1,7 @@
 """Mixtures of probabilities: the average of calibrators, and ensemble temperature scaling."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -22,9 +22,6 @@ from focalibrate.calibrate.temperature import recovered
 
 LEAST_WEIGHT = 0.02
 """Members of a smaller weight are dropped."""
-GAP = 1e-5
-"""The weights are within this many nats of the best mean log loss."""
-MAX_STEPS = 2000
 LEAST_LOG = -1e30
 """Stands for the logarithm of 0 in a sum of exponentials."""
 
@@ -104,9 +101,7 @@ def average_weights(losses: Floats, weights: Floats | None = None) -> Floats:
 
     .. math:: \min_{w \ge 0,\, \sum w = 1} -\frac1n\sum_i \log \sum_m w_m p_m(y_i)
 
-    by expectation maximisation: :math:`w_m \leftarrow w_m g_m` with the mean :math:`g_m` of
-    :math:`p_m(y_i) / \sum_l w_l p_l(y_i)`; the loss is within :math:`\max_m g_m - 1` of its
-    minimum. Weights below 0.02 are dropped and the others renormalised.
+    Weights below 0.02 are dropped and the others renormalised.
 
     Args:
         losses: held-out log loss of each row and member ``[N, M]``.
@@ -116,18 +111,33 @@ def average_weights(losses: Floats, weights: Floats | None = None) -> Floats:
         >>> average_weights(np.log([[2.0, 4.0], [2.0, 1.0], [2.0, 4.0], [2.0, 1.0]])).round(2)
         array([0.5, 0.5])
     """
-    n, n_members = losses.shape
-    mass = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
-    # columns in one piece: twice as fast in the loop
-    likelihood = np.exp(losses.min(axis=1, keepdims=True) - losses, order="F")
-    found = np.full(n_members, 1.0 / n_members)
-    for _ in range(MAX_STEPS):
-        gain = (mass / (likelihood @ found)) @ likelihood
-        found = found * gain
-        if gain.max() < 1.0 + GAP:
-            break
+    found = likeliest(np.exp(losses.min(axis=1, keepdims=True) - losses), weights).x
     found[found < LEAST_WEIGHT] = 0.0
     return np.asarray(found / found.sum())
+
+
+def likeliest(true: Floats, weights: Floats | None) -> Minimum:
+    r"""Return the weights :math:`w \ge 0` that mix the columns of `true` ``[N, M]`` best.
+
+    They minimise :math:`-\frac1n\sum_i \log (q_i w) + \sum w`, which is convex and makes them sum
+    to 1.
+    """
+    n_members = true.shape[1]
+    share = np.ones(len(true)) if weights is None else weights
+    share = share / share.sum()
+
+    def objective(w: Floats) -> tuple[float, Floats, Floats]:
+        mixed = true @ w
+        if not (mixed > 0).all():
+            return np.inf, np.zeros(n_members), np.eye(n_members)
+        ratio = true / mixed[:, None]
+        value = -float(share @ np.log(mixed)) + float(w.sum())
+        return value, 1.0 - ratio.T @ share, (ratio * share[:, None]).T @ ratio
+
+    found = minimise_convex(
+        objective, np.full(n_members, 1.0 / n_members), lower=np.zeros(n_members)
+    )
+    return replace(found, x=found.x / found.x.sum())
 
 
 def averaged_losses(losses: Floats, weights: Floats) -> Floats:
@@ -206,7 +216,8 @@ def fit_ensemble_temperature(
     """Fit `EnsembleTemperatureScaling`, from `start`, one fitted to similar rows."""
     temperature = lowest_temperature(rows, start=start).temperature
     true = _true_probs(rows, [temperature, 1.0])
-    weights, result = _weights(true, rows.weights)
+    result = likeliest(true, rows.weights)
+    weights = np.append(result.x[:2], max(0.0, 1.0 - result.x[:2].sum()))
     return rows.finish(
         EnsembleTemperatureScaling(temperature, tuple(weights.tolist())),
         result,
@@ -232,21 +243,3 @@ def _true_probs(rows: Rows, temperatures: Sequence[float]) -> Floats:
     for _ in in_threads(fill, row_blocks(rows.n_rows, row_bytes=8 * rows.n_classes)):
         pass
     return found
-
-
-def _weights(true: Floats, row_weights: Floats | None) -> tuple[Floats, Minimum]:
-    """Return the weights of the three distributions, given those of each row's label."""
-    share = np.ones(len(true)) if row_weights is None else row_weights
-    share = share / share.sum()
-
-    def objective(w: Floats) -> tuple[float, Floats, Floats]:
-        mixed = true @ w
-        if not (mixed > 0).all():
-            return np.inf, np.zeros(3), np.eye(3)
-        ratio = true / mixed[:, None]
-        value = -float(share @ np.log(mixed)) + float(w.sum())
-        return value, 1.0 - ratio.T @ share, (ratio * share[:, None]).T @ ratio
-
-    result = minimise_convex(objective, np.array([0.8, 0.1, 0.1]), lower=np.zeros(3))
-    weights = result.x / result.x.sum()
-    return np.append(weights[:2], max(0.0, 1.0 - weights[:2].sum())), result

@@ -20,6 +20,7 @@ from focalibrate.calibrate.rows import (
     row_blocks,
 )
 from focalibrate.metrics.binning import equal_width_edges
+from focalibrate.metrics.corp import rising
 
 Curves = tuple[tuple[float, ...], ...]
 
@@ -391,20 +392,19 @@ def _curve(
     weights: Floats | None,
 ) -> tuple[Floats, Floats, float]:
     """Return the knots of one class's curve and its mean squared error."""
-    from scipy.optimize import isotonic_regression
-
     weights = np.ones(len(index)) if weights is None else weights
-    count = np.bincount(index, weights)
-    hits = np.bincount(index, weights * is_label)
+    count, hits = (np.bincount(index, w).astype(float) for w in (weights, weights * is_label))
     frequency = hits.sum() / count.sum()
     if frequency > 0:  # a class that never occurs stays at 0
         hits[0] += frequency
         count[0] += frequency
         count[-1] += 1.0 - frequency
-    fitted = isotonic_regression(hits / count, weights=count)
-    y = np.clip(fitted.x, 0.0, 1.0)
+    first, value = rising(hits, count)
+    ends = np.append(first[1:], len(count)) - 1
+    value = np.clip(value, 0.0, 1.0)
+    y = np.repeat(value, ends - first + 1)
     squares = float(weights @ (y[index] - is_label) ** 2 / weights.sum())
-    ends = np.unique(np.concatenate([fitted.blocks[:-1], fitted.blocks[1:] - 1]))
+    ends = np.unique(np.concatenate([first, ends]))
     return distinct[ends], y[ends], squares
 
 

@@ -24,7 +24,10 @@ the working precision: what is left after it is smaller by several orders of mag
 ROUNDING = 1e-7
 """What single precision may add to a mean log loss of 1."""
 MAX_NEWTON = 50
-MAX_CONJUGATE = 250
+MAX_CONJUGATE = 120
+STALE = 3
+"""After a step that took this many times the products of the first, the next one is
+preconditioned anew."""
 BLOCK_CLASSES = 160
 """Up to this many classes, steps of a matrix are found with one block of second derivatives per
 class."""
@@ -298,14 +301,15 @@ def softmax_regression(
         return _Point(loss + float(penalty @ parameters**2), loss, probs, gradient)
 
     x = np.zeros(design.n_parameters) if start is None else start.copy()
-    at, n_evaluations = point(x), 1
+    at, n_evaluations, n_first = point(x), 1, MAX_CONJUGATE
     curved = 2.0 * penalty + 1e-12
     solve = design.inverse(at.probs, share, curved)
     for _ in range(MAX_NEWTON):
-        step = _conjugate_gradients(_product(design, at, share, curved), at.gradient, solve)
+        step, n_products = _conjugate_gradients(
+            _product(design, at, share, curved), at.gradient, solve
+        )
         slope = float(at.gradient @ step)
-        if -0.5 * slope <= REGRESSION_TOLERANCE[offset.dtype.itemsize]:  # a last step is free
-            return Minimum(x + step, at.loss, True, n_evaluations)
+        is_last = -0.5 * slope <= REGRESSION_TOLERANCE[offset.dtype.itemsize]
         for halving in range(MAX_HALVINGS):
             moved = x + 0.5**halving * step
             found = point(moved)
@@ -315,6 +319,11 @@ def softmax_regression(
         else:  # rounding hides what is left to gain
             return Minimum(x, at.loss, True, n_evaluations)
         x, at = moved, found
+        if is_last:
+            return Minimum(x, at.loss, True, n_evaluations)
+        n_first = min(n_first, max(n_products, 1))
+        if n_products > STALE * n_first:
+            solve = design.inverse(at.probs, share, curved)
     return Minimum(x, at.loss, False, n_evaluations)
 
 
@@ -357,16 +366,16 @@ def _product(
 
 def _conjugate_gradients(
     product: Callable[[Floats], Floats], gradient: Floats, inverse: Solver
-) -> Floats:
-    """Return Newton's step, approximately: closer the smaller the gradient already is."""
+) -> tuple[Floats, int]:
+    """Return Newton's step, closer the smaller the gradient already is, and how many products."""
     x, residual = np.zeros_like(gradient), -gradient
     fresh = inverse(residual)
     size = float(residual @ fresh)
     goal = size * min(0.05, size**0.25) ** 2
     direction = fresh
-    for _ in range(MAX_CONJUGATE):
+    for n_products in range(MAX_CONJUGATE):
         if size <= goal or size == 0:
-            break
+            return x, n_products
         moved = product(direction)
         length = size / float(direction @ moved)
         x += length * direction
@@ -374,4 +383,4 @@ def _conjugate_gradients(
         fresh = inverse(residual)
         size, before = float(residual @ fresh), size
         direction = fresh + (size / before) * direction
-    return x
+    return x, MAX_CONJUGATE

@@ -116,18 +116,22 @@ class Sums:
             raise ValueError("`batches` must hold at least one row, got none.")
         mass, filled = self.mass, self.mass > 0
         nll, brier, correct, confidence, second = self.sums[:, filled] / mass[filled]
-        found: dict[MetricName, float] = dict(self.sketch.evaluate(seed=seed, n_draws=19).errors)
-        table = self.sketch.table
+        found: dict[MetricName, float]
         if by_row:
             weights = None if (mass == 1.0).all() else mass[filled]
-            hits = correct > 0.5
+            hits, classes = correct > 0.5, self.sketch.classes
             table = Cells.of(confidence, hits, bins=n_bins, sample_weight=weights)
-            found |= {
+            found = {
                 "ece": table.ece(),
-                "mce": table.ece("max"),
                 "adaptive_ece": Cells.of_equal_mass(confidence, hits, n_bins, weights).ece(),
                 "smooth_ece": smooth_ece_of_rows(confidence, hits, weights),
+                "mce": table.ece("max"),
             }
+            if classes is not None:
+                found["classwise_ece"] = float(classes.binned(n_bins).ece().mean())
+        else:
+            table = self.sketch.table
+            found = dict(self.sketch.evaluate(seed=seed, n_draws=19).errors)
         return Scores(
             nll=nll,
             brier=brier,

@@ -10,8 +10,7 @@ from focalibrate.io.predictions import (
     as_logits,
     blocks,
 )
-from focalibrate.io.read import FORMATS, read_predictions
-from focalibrate.io.scan import Scan, scan_predictions
+from focalibrate.io.scan import Scan, read_predictions, scan_predictions
 from focalibrate.io.sketches import (
     SketchFile,
     check_time,
@@ -21,7 +20,7 @@ from focalibrate.io.sketches import (
     sketch_bytes,
     write_sketch,
 )
-from focalibrate.io.source import Part, check_one_split, is_data_set, url_of
+from focalibrate.io.source import FORMATS, Part, check_one_split, is_data_set, url_of
 from focalibrate.io.values.labels import is_negative
 from focalibrate.io.write.parts import (
     MANIFEST,

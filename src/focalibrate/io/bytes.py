@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, BinaryIO, TypeAlias, cast
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -32,28 +32,39 @@ def _open_zip(raw: IO[bytes], path: Path) -> IO[bytes]:
         raise file_error(path, f"could not be unpacked: {error}. Unpack it.") from error
 
 
-COMPRESSED: Mapping[str, Callable[[IO[bytes], Path], Any]] = {
-    ".gz": lambda raw, _: gzip.GzipFile(fileobj=raw),
-    ".bz2": lambda raw, _: bz2.BZ2File(raw),
-    ".xz": lambda raw, _: lzma.LZMAFile(raw),  # noqa: SIM115 closed by who opens it
-    ".zip": _open_zip,
-    ".zst": lambda raw, _: pa.CompressedInputStream(raw, "zstd"),
+class Codec(NamedTuple):
+    """A compression: first bytes of its files, how to read one, and how to write one."""
+
+    magic: bytes
+    unpacked: Callable[[IO[bytes], Path], Any]
+    packed: Callable[[IO[bytes]], Any]
+
+
+CODECS: Mapping[str, Codec] = {
+    ".gz": Codec(
+        b"\x1f\x8b",
+        lambda raw, _: gzip.GzipFile(fileobj=raw),
+        lambda raw: gzip.GzipFile("", "wb", fileobj=raw, mtime=0),
+    ),
+    ".bz2": Codec(b"BZh", lambda raw, _: bz2.BZ2File(raw), lambda raw: bz2.BZ2File(raw, "wb")),
+    ".xz": Codec(
+        b"\xfd7zXZ\x00",
+        lambda raw, _: lzma.LZMAFile(raw),  # noqa: SIM115 closed by who opens it
+        lambda raw: lzma.LZMAFile(raw, "wb"),  # noqa: SIM115
+    ),
+    ".zip": Codec(b"PK\x03\x04", _open_zip, lambda raw: zipfile.ZipFile(raw, "w")),
+    ".zst": Codec(
+        b"\x28\xb5\x2f\xfd",
+        lambda raw, _: pa.CompressedInputStream(raw, "zstd"),
+        lambda raw: pa.CompressedOutputStream(raw, "zstd"),
+    ),
 }
-MAGIC: Mapping[bytes, str] = {
-    b"\x1f\x8b": ".gz",
-    b"BZh": ".bz2",
-    b"\xfd7zXZ\x00": ".xz",
-    b"PK\x03\x04": ".zip",
-    b"\x28\xb5\x2f\xfd": ".zst",
-}
+"""Compressions by their suffixes."""
 
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 """Exceptions that damaged compressed bytes raise."""
 
 Kinds: TypeAlias = tuple[type[Exception], ...]
-
-UNBOUNDED = 1 << 62
-"""No limit: the bytes are read in batches and never held in memory whole."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +76,12 @@ class StoredBytes:
         opener: opens the stored bytes.
         size: stored bytes.
         compression: suffix of the compression, or "".
-        limit: most bytes after decompression.
     """
 
     path: Path
     opener: Callable[[], IO[bytes]]
     size: int
     compression: str = ""
-    limit: int = UNBOUNDED
 
     def open(self) -> IO[bytes]:
         """Return the bytes from their start, decompressed."""
@@ -80,41 +89,22 @@ class StoredBytes:
         if not self.compression:
             return raw
         try:
-            inner = COMPRESSED[self.compression](raw, self.path)
+            return _Unpacked(CODECS[self.compression].unpacked(raw, self.path), raw)
         except BaseException:
             raw.close()
             raise
-        return cast(BinaryIO, _Bounded(inner, self, raw))
 
 
-class _Bounded(io.BufferedIOBase):
-    """A stream that raises an error after more bytes than the limit."""
+class _Unpacked(io.BufferedReader):
+    """Decompressed bytes, which close the file below them, too."""
 
-    def __init__(self, inner: IO[bytes], source: StoredBytes, raw: IO[bytes]) -> None:
-        self._inner, self._source, self._raw, self._done = inner, source, raw, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int | None = -1) -> bytes:
-        wanted = self._source.limit - self._done + 1
-        piece = self._inner.read(wanted if size is None or size < 0 else min(size, wanted))
-        self._done += len(piece)
-        if self._done > self._source.limit:
-            raise file_error(
-                self._source.path,
-                f"holds more than {human(self._source.limit)} once decompressed, the limit. "
-                "Raise it if the file is right.",
-                fixes=[{"max_memory": f"{self._source.limit * 4 >> 20 or 1}MB"}],
-            )
-        return piece
-
-    read1 = read
+    def __init__(self, inner: Any, raw: IO[bytes]) -> None:
+        super().__init__(inner)
+        self._stored = raw
 
     def close(self) -> None:
-        self._inner.close()
-        self._raw.close()
         super().close()
+        self._stored.close()
 
 
 def stdin_bytes(*, limit: int) -> bytes:
@@ -131,7 +121,7 @@ def stdin_bytes(*, limit: int) -> bytes:
 
 def compression_of(start: bytes) -> str:
     """Return the suffix of the compression that the first bytes show, or ""."""
-    return next((suffix for magic, suffix in MAGIC.items() if start.startswith(magic)), "")
+    return next((s for s, codec in CODECS.items() if start.startswith(codec.magic)), "")
 
 
 @contextmanager
@@ -170,15 +160,6 @@ def damage_named(source: StoredBytes) -> AbstractContextManager[None]:
     return refused(source.path, "could not be read: {}.", DAMAGE)
 
 
-PACKED: Mapping[str, Callable[[Any], Any]] = {
-    ".gz": lambda raw: gzip.GzipFile("", "wb", fileobj=raw, mtime=0),
-    ".bz2": lambda raw: bz2.BZ2File(raw, "wb"),
-    ".xz": lambda raw: lzma.LZMAFile(raw, "wb"),  # noqa: SIM115 closed by who opens it
-    ".zst": lambda raw: pa.CompressedOutputStream(raw, "zstd"),
-    ".zip": lambda raw: zipfile.ZipFile(raw, "w"),
-}
-
-
 @contextmanager
 def text_file(path: Path, suffix: str) -> Iterator[IO[str]]:
     """Open a text file to write, compressed as its name says; equal text gives equal bytes.
@@ -189,8 +170,8 @@ def text_file(path: Path, suffix: str) -> Iterator[IO[str]]:
     """
     with ExitStack() as stack:
         raw: Any = stack.enter_context(path.open("wb"))
-        if path.suffix.lower() in PACKED:
-            raw = stack.enter_context(PACKED[path.suffix.lower()](raw))
+        if path.suffix.lower() in CODECS:
+            raw = stack.enter_context(CODECS[path.suffix.lower()].packed(raw))
         if isinstance(raw, zipfile.ZipFile):
             member = zipfile.ZipInfo(f"predictions{suffix}")  # dated 1980
             member.compress_type = zipfile.ZIP_DEFLATED

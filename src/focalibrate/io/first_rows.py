@@ -1,33 +1,27 @@
 """What the first rows of a data set decide for all of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
-from focalibrate.io.data_set import (
-    DataSet,
-    dtype_of,
-    groups_of,
-    no_rows,
-    other_length,
-    parts_of,
-    pieces_of,
-)
-from focalibrate.io.errors import RowError, file_error, listing
+from focalibrate.io.data_set import DataSet, Piece, no_rows
+from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
 from focalibrate.io.evidence import looks_like_probs
-from focalibrate.io.formats.opened import Opened
 from focalibrate.io.formats.text import with_kinds
 from focalibrate.io.options import ReadOptions, Request, request_of
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.roles.decide import resolve_roles
-from focalibrate.io.roles.listed import with_class_names, with_listed_names
-from focalibrate.io.source import find_parts
-from focalibrate.io.table import WORDS, Table, joined_tables
+from focalibrate.io.roles.listed import with_listed_names
+from focalibrate.io.source import Part, find_parts
+from focalibrate.io.table import WORDS, Column, Schema, Table, joined_tables
 from focalibrate.io.values.assemble import Reading, assemble
 from focalibrate.io.values.labels import Labels, first_number, pair_of
 from focalibrate.io.values.other_labels import OtherLabels, labels_in
+from focalibrate.io.values.scores import native_dtype
 
 HEAD_ROWS = 1 << 16
 HEAD_CELLS = 1 << 22
@@ -44,30 +38,23 @@ def decide(
     data: DataSet, options: ReadOptions, head_rows: int
 ) -> tuple[Reading, tuple[Table, Iterator[Table]]]:
     """Return what the first rows decide; and these rows and the others of the first part."""
-    opened = data.opened(0)
-    request = request_of(data.path, data.with_roles(options, opened.schema))
-    schema = with_class_names(opened)
-    head, rest = _head(opened, head_rows)
+    given = _with_roles(options, data.opened(0).schema, n_parts=len(data.groups))
+    request = request_of(data.path, given)
+    head, rest = _described(data, head_rows)
     is_all = rest is None and len(data.groups) == 1
-    everything = list(range(len(schema.columns)))
-    schema = with_kinds(schema, head) if head.has_cells else schema
-    schema = with_listed_names(head.in_order(schema, everything))
-    head = head.in_order(schema, everything)
     try:
         roles = resolve_roles(head, request)
         labels = _labels_of_their_own(request, head, roles.scores.positions)
     except RowError as error:
         raise error.from_row(head.first_row) from error
-    positions = roles.scores.positions
-    n_rows = schema.columns[positions[0]].n_rows
-    if n_rows is not None:
-        head.n_rows = min(head.n_rows, n_rows)
-    data.settle(schema)
-    reading = Reading(request=request, schema=schema, roles=roles, labels=labels)
+    scores = head.columns[roles.scores.positions[0]]
+    if scores.n_rows is not None:
+        head.n_rows = min(head.n_rows, scores.n_rows)
+    reading = Reading(request=request, schema=head.schema, roles=roles, labels=labels)
     _check_parts(data, reading)
     pair = _pair(data, reading, head, is_all=is_all)
     reading = replace(reading, pair=pair, first=_first(data, reading, head, is_all=is_all))
-    parts = parts_of(data, positions[0])
+    parts = tuple(_parts(data, reading))
     first = _first_batch(data, reading, head)
     notes = list(first.notes)
     if len(parts) > 1:
@@ -77,27 +64,93 @@ def decide(
         notes.append(labels.note)
         if labels.is_by_order and len(parts) > 1:
             notes.append(f"order of the parts: {listing([p.path.name for p in parts])}")
+    stored = [[part.schema.columns[i] for i in roles.scores.positions] for part in data.each()]
     n_classes = first.n_classes
     if first.layout.form == "options":  # as many as the part with the most has
-        widths = [one.schema.columns[p[positions[0]]].shape[-1] for one, p in data.each()]
-        n_classes = max(n_classes, *widths)
-    none = first.take(np.arange(0))
-    dtype = dtype_of(data, positions, percent=roles.scores.percent)
+        n_classes = max(n_classes, *(columns[0].shape[-1] for columns in stored))
     like = replace(
-        none,
-        scores=np.empty((0, n_classes), dtype),
+        first.take(np.arange(0)),
+        scores=np.empty((0, n_classes), _dtype(stored, percent=roles.scores.percent)),
         notes=tuple(dict.fromkeys(notes)),
         n_rounded=0,
         n_dropped=0,
     )
+    pieces = list[Piece]()
+    for index, part in enumerate(parts):
+        cut: list[tuple[int | None, int | None]] = [*enumerate(data.opened(index).pieces)]
+        for number, n_rows in cut or [(None, part.n_rows)]:
+            pieces.append(
+                Piece(index, number, part.name, None if request.drop_missing else n_rows)
+            )
     reading = replace(
         reading,
         like=like,
         parts=parts,
-        pieces=pieces_of(data, parts, drop=request.drop_missing),
+        pieces=tuple(pieces),
         looks_like_probs=could_be_probs(first),
     )
     return reading, (head, iter(()) if rest is None else rest)
+
+
+def _with_roles(options: ReadOptions, schema: Schema, *, n_parts: int) -> ReadOptions:
+    """Return the options with what the format says about the columns.
+
+    Of several logs the task is the group; names that the caller gives count first.
+    """
+    roles = dict(schema.roles)
+    if roles and n_parts > 1 and "task" in schema.names:
+        roles.setdefault("by", "task")
+    given = {name: value for name, value in options.items() if value not in (None, (), [])}
+    if {"logits_key", "probs_key", "score_columns"} & set(given):
+        for name in ("logits_key", "score_columns", "input", "positive"):
+            roles.pop(name, None)
+    return cast(ReadOptions, {**roles, **given}) if roles else options
+
+
+def _described(data: DataSet, head_rows: int) -> tuple[Table, Iterator[Table] | None]:
+    """Return the first rows, whose values describe the columns of all parts from now on.
+
+    And what yields the other rows of the first part, or None where there are none.
+    """
+    opened = data.opened(0)
+    schema = opened.schema
+    width = sum(max(1, *c.shape) if c.shape else 1 for c in schema.columns)
+    wanted = max(min(256, head_rows), min(head_rows, HEAD_CELLS // max(1, width)))
+    tables = opened.read(None, wanted, None)
+    found = list[Table]()
+    while sum(table.n_rows for table in found) < wanted and (table := next(tables, None)):
+        found.append(table)
+    if not found:
+        raise no_rows(schema.path)
+    head, after = joined_tables(found), next(tables, None)
+    everything = range(len(schema.columns))
+    schema = with_kinds(schema, head) if head.has_cells else schema
+    schema = with_listed_names(head.in_order(schema, everything))
+    data.settle(schema)
+    if after is None:
+        return head.in_order(schema, everything), None
+    others = (table.in_order(schema, everything) for table in chain([after], tables))
+    return head.in_order(schema, everything), others
+
+
+def _dtype(parts: Sequence[Sequence[Column]], *, percent: bool) -> np.dtype[Any]:
+    """Return the dtype in which the scores of all parts keep every digit."""
+    wide = np.dtype(np.float64)
+    found = [
+        native_dtype(np.result_type(*(column.dtype or wide for column in columns)))
+        for columns in parts
+    ]
+    return wide if percent else np.result_type(*found)
+
+
+def _parts(data: DataSet, reading: Reading) -> Iterator[Part]:
+    """Yield the parts with their rows."""
+    for index, opened in enumerate(data.each()):
+        n_rows = opened.n_rows
+        if n_rows is None and not opened.schema.is_table:
+            n_rows = opened.schema.columns[reading.roles.scores.positions[0]].n_rows
+        size = data.size(index)
+        yield replace(data.main(index), n_bytes=size, n_rows=n_rows, remote=None, content=None)
 
 
 def could_be_probs(found: Predictions) -> bool:
@@ -109,48 +162,23 @@ def could_be_probs(found: Predictions) -> bool:
     return bool(is_inside and len(values) >= FEW_ROWS)
 
 
-def _head(opened: Opened, head_rows: int) -> tuple[Table, Iterator[Table] | None]:
-    """Return the first rows, and what yields the others, or None where there are none."""
-    width = sum(max(1, *c.shape) if c.shape else 1 for c in opened.schema.columns)
-    wanted = max(min(256, head_rows), min(head_rows, HEAD_CELLS // max(1, width)))
-    tables = opened.read(None, wanted, None)
-    found: list[Table] = []
-    n_rows = 0
-    for table in tables:
-        if n_rows >= wanted:
-            return joined_tables(found), chain([table], tables)
-        found.append(table)
-        n_rows += table.n_rows
-    if not found:
-        raise no_rows(opened.schema.path)
-    return joined_tables(found), None
-
-
 def _labels_of_their_own(
     request: Request, head: Table, scores: tuple[int, ...]
 ) -> OtherLabels | None:
     if request.labels_path is None:
         return None
     path, _, parts = find_parts(request.labels_path, limit=request.limit)
-    data = DataSet(path, groups_of(path, parts), Request(path=path, max_memory=request.max_memory))
-    data.drop_empty()
-    opened = data.opened(0)
-    schema = replace(with_class_names(opened), path=path)
-    tables = list(opened.read(None, HEAD_ROWS, None))
-    if not tables:
-        raise no_rows(path)
-    if opened.is_text:
-        schema = with_kinds(schema, joined_tables(tables))
-    data.settle(schema)
-    for index in range(1, len(data.groups)):
-        tables += data.read(index, None, HEAD_ROWS)
-    whole = joined_tables(tables).in_order(schema, list(range(len(schema.columns))))
+    data = DataSet(path, parts, Request(path=path, max_memory=request.max_memory))
+    first, rest = _described(data, HEAD_CELLS)
+    others = (data.opened(i).read(None, HEAD_ROWS, None) for i in range(1, len(data.groups)))
+    whole = joined_tables([first, *(rest or ()), *chain(*others)])
+    whole.schema = replace(whole.schema, path=path)
     return labels_in(whole, request, head, scores)
 
 
 def _first_batch(data: DataSet, reading: Reading, head: Table) -> Predictions:
     """Return the first predictions with a complete row, and what is to be said of them."""
-    others = (data.read(i, None, head.n_rows) for i in range(len(data.groups)))
+    others = (opened.read(None, head.n_rows, None) for opened in data.each())
     start = -head.n_rows
     for table in chain([head], *others):
         rows = slice(max(0, start), max(0, start) + table.n_rows)
@@ -164,28 +192,44 @@ def _first_batch(data: DataSet, reading: Reading, head: Table) -> Predictions:
 def _check_parts(data: DataSet, reading: Reading) -> None:
     """Raise where a part has other columns, kinds, class names or lengths than the first."""
     first, stored = reading.schema, data.opened(0).schema
-    for opened, places in data.each():
-        own = with_class_names(opened)
-        columns = [own.columns[i] for i in places]
+    for opened in data.each():
+        own = opened.schema
         if own.class_names != first.class_names and first.listed is None:
             raise file_error(
                 own.path, f"must have the class names of {first.path.name}, in the same order."
             )
-        scores = columns[reading.roles.scores.positions[0]]
+        scores = own.columns[reading.roles.scores.positions[0]]
         for i in reading.needed:
-            mine, other = first.columns[i], columns[i]
+            mine, other = first.columns[i], own.columns[i]
             # numbers in text are numbers, and stay text in the file
             alike = (mine.kind, stored.columns[i].kind, "empty")
             differs = other.kind not in alike and mine.kind != "empty"
-            if differs and not opened.is_text and other.problem is None:
+            if differs and own.separator is None and other.problem is None:
                 raise file_error(
                     own.path,
                     f"column `{mine.name}` must hold {WORDS.get(mine.kind, mine.kind)} as in "
                     f"{first.path.name}, but holds {WORDS.get(other.kind, other.kind)}.",
                 )
-        for other in (columns[i] for i in reading.needed):
+        for other in (own.columns[i] for i in reading.needed):
             if other.n_rows not in (None, scores.n_rows):
-                raise other_length(own.path, scores, other)
+                raise _other_length(own.path, scores, other)
+
+
+def _other_length(path: Path, scores: Column, other: Column) -> PredictionFileError:
+    """Return the error for an array that does not have one entry per row of the scores."""
+    n, found = scores.n_rows or 0, other.n_rows or 0
+    if scores.shape == (found,):
+        advice = f"Its columns do: save `{short(scores.name)}.T`, one row per example."
+    elif found and n % found == 0 and not scores.shape:
+        advice = f"If the scores of all classes are in one row: `.reshape({found}, -1)`."
+    else:
+        advice = "Check that both come from the same split."
+    more = "more" if found > n else "fewer"
+    return file_error(
+        path,
+        f"`{short(other.name)}` must hold one label per row, but there are {more} labels than "
+        f"rows: {found} labels, {n} rows. {advice}",
+    )
 
 
 def _label_values(
@@ -198,7 +242,7 @@ def _label_values(
     elif label is not None:
         yield Labels(head.values(label), head.name(label), head.path)
         for index in range(0 if is_all else len(data.groups)):
-            for table in data.read(index, [label], HEAD_ROWS):
+            for table in data.opened(index).read([label], HEAD_ROWS, None):
                 yield Labels(table.values(label), head.name(label), head.path)
 
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from focalibrate.io.errors import Doubt, short
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.repeats import SharedRows
-from focalibrate.io.table import is_text_type
 
 LEAST_ROWS = 20
 """In fewer rows it is no surprise that all have the same label."""
@@ -123,23 +122,19 @@ def _column(parts: Sequence[Any]) -> Any:
     Numbers are whole where some are by their type and all by their value: pandas writes whole
     numbers as 1.0 where one is missing.
     """
-    types = list({part.type for part in parts if not pa.types.is_null(part.type)})
-    zones = {getattr(kind, "tz", None) for kind in types}
-    wanted = types[:1] if len(types) == 1 else []
-    if not types:
-        wanted = [pa.null()]
-    elif len(types) > 1 and all(map(is_text_type, types)):
-        wanted = [pa.large_string()]
-    elif len(types) > 1 and len(zones) == 1 and all(map(pa.types.is_timestamp, types)):
-        finest = min((kind.unit for kind in types), key=("ns", "us", "ms", "s").index)
-        wanted = [pa.timestamp(finest, zones.pop())]
-    elif len(types) > 1 and all(map(pa.types.is_floating, types)):
-        wanted = [pa.float64()]
-    elif all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in types):
-        wanted = wanted or [pa.int64(), pa.float64()]
-    for kind in wanted:
-        with suppress(pa.ArrowInvalid):
-            return pa.chunked_array([c for p in parts for c in p.cast(kind).chunks], kind)
+    types = {part.type for part in parts if not pa.types.is_null(part.type)}
+    wanted = [pa.int64()] if any(map(pa.types.is_integer, types)) and len(types) > 1 else []
+    is_decimal = any(map(pa.types.is_decimal, types))  # 1.10, which no other number is
+    with suppress(pa.ArrowException):
+        schemas = [pa.schema([("", kind)]) for kind in types or {pa.null()}]
+        common = (
+            pa.unify_schemas(schemas, promote_options="default" if is_decimal else "permissive")
+            .field(0)
+            .type
+        )
+        for kind in [*wanted, common]:
+            with suppress(pa.ArrowInvalid):
+                return pa.chunked_array([c for p in parts for c in p.cast(kind).chunks], kind)
     return pa.chunked_array([_as_text(part) for part in parts], pa.string())
 
 

@@ -19,7 +19,7 @@ from focalibrate.metrics.sketch_file import sketch_from_arrays, sketch_to_arrays
 
 SUFFIX = ".sketch"
 FORMAT = "focalibrate-sketch"
-VERSION = 3
+VERSION = 4
 MAX_BYTES = 1 << 30
 """Larger files are refused before they are read; 10,000 groups need a tenth of this."""
 
@@ -58,7 +58,7 @@ class SketchFile:
 def write_sketch(found: SketchFile, path: str | Path, *, force: bool = False) -> None:
     """Write a sketch, whole or not at all.
 
-    The first line is ``{"format": "focalibrate-sketch", "version": 3, "sha256": ...}``, the
+    The first line is ``{"format": "focalibrate-sketch", "version": 4, "sha256": ...}``, the
     SHA-256 of the bytes of the second line without its end; the second line holds the sums.
     """
     with atomic_path(path, force=force) as beside:

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 from fsspec.utils import glob_translate
 
-from focalibrate.io.bytes import COMPRESSED, DAMAGE, stdin_bytes
+from focalibrate.io.bytes import CODECS, DAMAGE, stdin_bytes
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short, shown
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
@@ -202,7 +202,7 @@ def check_distinct(path: Path, groups: Sequence[Sequence[Part]]) -> None:
     counts = Counter(sizes)
     for size, group in zip(sizes, groups, strict=True):
         own = group[0].path
-        while own.suffix.lower() in COMPRESSED:
+        while own.suffix.lower() in CODECS:
             own = own.with_suffix("")
         other = plain.setdefault(own, group[0])
         is_same = other is not group[0]
@@ -262,7 +262,7 @@ def suffix_of(path: PurePath) -> str:
         ('.csv', '.parquet')
     """
     suffixes = [s.lower() for s in path.suffixes]
-    while suffixes and suffixes[-1] in COMPRESSED:
+    while suffixes and suffixes[-1] in CODECS:
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""
     return ALIASES.get(suffix, suffix)

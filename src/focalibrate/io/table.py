@@ -1,6 +1,5 @@
 """Rows of a file as named columns: Arrow arrays of a table, NumPy arrays of a file of arrays."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -166,30 +165,38 @@ class Table:
                 found = stored
             else:
                 try:
-                    found = self._converted(position, column, stored)
+                    found = self._converted(column, getattr(stored, "storage", stored))
                 except (pa.ArrowException, UnicodeDecodeError) as error:
                     raise file_error(
                         self.path,
                         f"column `{short(column.name)}` is damaged ({short(error)}). Write the "
                         "file again.",
                     ) from error
+            if found is None:
+                raise self._changed(position, column)
             self._values[position] = found
         return found
 
-    def _converted(self, position: int, column: Column, cells: Any) -> NDArray[Any]:
-        if not is_text_type(cells.type):
-            return array_of(cells, column, self.path)
-        if column.kind == "text":
+    def _converted(self, column: Column, cells: Any) -> NDArray[Any] | None:
+        """Return cells as an array, None where one is of another kind; missing text is ""."""
+        kind = column.kind
+        if kind == "text":
             return texts_of(cells)
-        if column.kind in ("number", "bool", "matrix"):
-            found = parsed(cells, column.kind, decimal_comma=self.schema.decimal_comma)
-        else:
-            found = texts_of(cells)
-            if column.kind == "empty" and any(found):
-                found = None
-        if found is None:
-            raise self._changed(position, column)
-        return found
+        if is_text_type(cells.type):
+            found = parsed(cells, kind, decimal_comma=self.schema.decimal_comma)
+            return None if kind == "empty" and any(texts_of(cells)) else found
+        if kind == "matrix":
+            return _matrix(cells, self.path)
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.dictionary_decode()
+        if kind == "number":
+            if pa.types.is_decimal(cells.type):
+                cells = cells.cast(pa.float64())
+            numbers: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
+            return numbers if numbers.dtype.kind in "fiu" else numbers.astype(np.float64)
+        if kind == "bool" and not cells.null_count:
+            return np.asarray(cells.to_numpy(zero_copy_only=False))
+        return np.array(["" if v is None else str(v) for v in cells.to_pylist()], dtype=object)
 
     def _changed(self, position: int, column: Column) -> PredictionFileError:
         """Return the error for a column that holds other values than in the first rows."""
@@ -308,16 +315,6 @@ def _stacked(parts: Sequence[Any]) -> Any:
     return pa.concat_arrays(parts)
 
 
-def with_constants(table: Table, schema: Schema, pairs: Sequence[tuple[str, str]]) -> Table:
-    """Return a table with columns that have one value in all rows, as names of folders give."""
-    width = len(table.columns)
-    added = {
-        width + i: pa.array([value], pa.string()).take(pa.array(np.zeros(table.n_rows, np.int64)))
-        for i, (_, value) in enumerate(pairs)
-    }
-    return Table(schema, {**table.data, **added}, table.n_rows, table.first_row)
-
-
 def is_text_type(kind: Any) -> bool:
     """Return whether an Arrow type holds text."""
     return bool(
@@ -370,7 +367,7 @@ def _kind_of_words(
 
 def parsed(cells: Any, kind: Kind, *, decimal_comma: bool) -> NDArray[Any] | None:
     """Return cells of text as numbers, booleans or lists; None where one is of another kind."""
-    if kind == "text":
+    if kind not in _PARSE:
         return texts_of(cells)
     if kind == "number":
         if decimal_comma:
@@ -430,45 +427,15 @@ def _lists(words: Sequence[str]) -> NDArray[np.float64] | None:
         if not (text.startswith("[") and text.endswith("]")):
             return None
         try:
-            row = json.loads(text)
-        except (ValueError, RecursionError):
-            row = text[1:-1].replace(",", " ").split()
-        try:
-            numbers = [float(value) for value in row]
-        except (ValueError, TypeError, OverflowError):
+            rows.append([float(number) for number in text[1:-1].replace(",", " ").split()])
+        except ValueError:
             return None
-        if rows and len(numbers) != len(rows[0]):
+        if len(rows[-1]) != len(rows[0]):
             return None
-        rows.append(numbers)
     return np.array(rows, np.float64)
 
 
 _PARSE: dict[str, Any] = {"number": _numbers, "bool": _booleans, "matrix": _lists}
-
-
-def array_of(cells: Any, column: Column, path: Path) -> NDArray[Any]:
-    """Return a column of a typed table; a missing number becomes nan, missing text ""."""
-    if isinstance(cells, pa.ChunkedArray):
-        cells = cells.combine_chunks()
-    cells = getattr(cells, "storage", cells)
-    if column.kind == "matrix":
-        return _matrix(cells, path)
-    if pa.types.is_dictionary(cells.type):
-        cells = cells.dictionary_decode()
-    if is_text_type(cells.type) and column.kind == "number":
-        numbers = parsed(cells, "number", decimal_comma=False)
-        return np.full(len(cells), np.nan) if numbers is None else numbers
-    if column.kind == "number":
-        if pa.types.is_decimal(cells.type):
-            cells = cells.cast(pa.float64())
-        found: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
-        return found if found.dtype.kind in "fiu" else found.astype(np.float64)
-    if column.kind == "text":
-        return texts_of(cells)
-    if column.kind == "bool" and not cells.null_count:
-        flags: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
-        return flags
-    return np.array(["" if v is None else str(v) for v in cells.to_pylist()], dtype=object)
 
 
 def _matrix(column: Any, path: Path) -> NDArray[Any]:

@@ -9,16 +9,15 @@ import numpy as np
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
-from focalibrate.metrics.binning import divided, equal_width_edges
+from focalibrate.metrics.binning import FineIndex, divided, equal_width_edges
 from focalibrate.metrics.cells import class_cells
 from focalibrate.metrics.interval import Interval, NoiseFloor, record_of
 from focalibrate.metrics.noise_floor import classwise_floor, noise_floors
 from focalibrate.metrics.null import (
     LEAST_CLUSTERS,
-    Clusters,
     DrawnTest,
     JointTest,
-    clusters_of,
+    correlation_of,
     draw_residuals,
     generator,
     indicator,
@@ -27,9 +26,8 @@ from focalibrate.metrics.null import (
 )
 from focalibrate.metrics.residuals import (
     BINS,
-    CLASS_CELLS,
+    SCALES,
     EventCells,
-    Line,
     Residuals,
     calibration_line,
     event_cells,
@@ -307,16 +305,16 @@ def assess(
     )
     classwise = None
     if rows.probs is not None:
-        edges = equal_width_edges(BINS)
+        cell_of = FineIndex.of(equal_width_edges(BINS))
         assert rows.labels is not None  # noqa: S101  (they come with the probabilities)
-        found = class_cells(rows.probs, rows.labels, edges, rows.weights, copies=rows.copies)
+        found = class_cells(rows.probs, rows.labels, cell_of, rows.weights, copies=rows.copies)
         classwise = classwise_floor(found)
     return assess_cells(
         rows.cells(),
         event=rows.kind,
         class_name=rows.name,
         n_classes=rows.n_classes,
-        classes=[(k, of.cells()) for k, of in rows.by_class()] if rows.kind == "top label" else (),
+        classes=rows.by_class() if rows.kind == "top label" else (),
         class_names=rows.class_names,
         classwise=classwise,
         rng=generator(seed),
@@ -342,15 +340,15 @@ def assess_cells(
     clusters.
     """
     line = calibration_line(fine)
-    test = EventTest.of(fine, event, line=line, n_draws=n_draws, rng=rng)
+    test = EventTest.of(fine, event, n_draws=n_draws, rng=rng)
     sums, drawn, worst = test.cells.sums, test.drawn, None
     # drawn class by class, they reject calibrated models too often in clusters
-    if classes and test.clusters is None:
+    if classes and test.correlation is None:
         of_classes, worst = classes_test(classes, drawn.shape[1], rng, class_names)
         test = replace(test, joint=JointTest([*test.joint.tests, of_classes]))
     floors = noise_floors(test.cells, drawn)
     inflation = 1.0
-    if test.clusters is not None:
+    if test.correlation is not None:
         total = drawn.sum(axis=0)
         inflation = max(float(np.mean(total**2)) / max(float(sums.variance.sum()), 1e-300), 1e-9)
     if classwise is not None:
@@ -373,8 +371,8 @@ def assess_cells(
         intercept_at_slope_1=None if line is None else line.intercept_at_slope_1,
         worst_class=worst,
         has_certain_error=bool(certain.any()),
-        n_clusters=None if test.clusters is None else test.clusters.n,
-        correlation=None if test.clusters is None else test.clusters.correlation,
+        n_clusters=fine.n_clusters,
+        correlation=test.correlation,
     )
 
 
@@ -383,35 +381,29 @@ class EventTest:
     """Cells of an event, residuals drawn from a calibrated model, and the tests made with them."""
 
     cells: EventCells
-    clusters: Clusters | None
+    correlation: float | None
+    """of the rows of a cluster; None where rows are independent"""
     drawn: Floats
     """``[M, D]``"""
     joint: JointTest
 
     @classmethod
     def of(
-        cls,
-        fine: Residuals,
-        event: EventKind,
-        *,
-        line: Line | None,
-        n_draws: int,
-        rng: np.random.Generator,
+        cls, fine: Residuals, event: EventKind, *, n_draws: int, rng: np.random.Generator
     ) -> "EventTest":
         """Draw outcomes and test what was seen."""
-        cells = event_cells(fine)
-        clusters = clusters_of(fine, cells.cell_of_row, line)
-        if clusters is not None:
-            n_draws = min(n_draws, max(FEWEST_DRAWS, int(MOST_DRAWN / len(clusters.code))))
-        drawn = draw_residuals(cells.sums, n_draws, rng, clusters=clusters)
+        cells, correlation = event_cells(fine), correlation_of(fine)
+        if correlation is not None:
+            n_draws = min(n_draws, max(FEWEST_DRAWS, int(MOST_DRAWN / len(fine.rows))))
+        drawn = draw_residuals(cells, n_draws, rng, correlation=correlation)
         kinds = [scale_test] if event == "top label" else [scale_test, line_test]
-        tests = [test(cells, drawn, is_clustered=clusters is not None) for test in kinds]
-        return cls(cells, clusters, drawn, JointTest(tests))
+        return cls(cells, correlation, drawn, JointTest([test(cells, drawn) for test in kinds]))
 
     @property
     def is_judged(self) -> bool:
         """Whether there are enough clusters to test anything."""
-        return self.clusters is None or self.clusters.n >= LEAST_CLUSTERS
+        n_clusters = self.cells.fine.n_clusters
+        return n_clusters is None or n_clusters >= LEAST_CLUSTERS
 
     def finding(
         self, event: EventKind, rng: np.random.Generator, *, least_rows: int = 0
@@ -422,7 +414,7 @@ class EventTest:
         p_value, detectable = math.nan, math.nan
         if n >= least_rows and self.is_judged:
             p_value = self.joint.p_value
-            detectable = self.joint.detectable(sums, self.drawn, rng, self.clusters)
+            detectable = self.joint.detectable(self.cells, self.drawn, rng, self.correlation)
         gap, rms = self._intervals()
         return EventFinding(
             n=n,
@@ -438,14 +430,14 @@ class EventTest:
 
     def _intervals(self) -> tuple[Interval, Interval]:
         """Return the intervals of the gap and of the root-mean-square error."""
-        cells, clusters, drawn = self.cells, self.clusters, self.drawn
-        if clusters is None:
-            return gap_interval(cells.sums), rms_interval(cells.bins)
-        everything = np.zeros(len(cells.rank), dtype=np.intp)
-        variance = np.array([np.mean(drawn.sum(axis=0) ** 2)])
-        gap = gap_interval(clusters.binned(everything, 1, variance))
+        cells, drawn = self.cells, self.drawn
+        bins = cells.binned(cells.bin, BINS)
+        if self.correlation is None:
+            return gap_interval(cells.sums), rms_interval(bins)
+        whole = cells.binned(np.zeros(len(cells.rank), dtype=np.intp), 1)
+        gap = gap_interval(replace(whole, variance=np.array([np.mean(drawn.sum(axis=0) ** 2)])))
         noise = indicator(cells.bin, BINS) @ drawn
-        bins = clusters.binned(cells.bin, BINS, np.mean(noise**2, axis=1))
+        bins = replace(bins, variance=np.mean(noise**2, axis=1))
         # bins share clusters: their errors are correlated, and count as fewer
         share = divided(1.0, np.sqrt(bins.weight))
         scaled = share[:, None] * noise
@@ -468,8 +460,8 @@ def classes_test(
     """
     null, worst, place = np.full(n_draws, -np.inf), None, 0
     for i, (_, fine) in enumerate(classes):
-        event = event_cells(fine, n_cells=CLASS_CELLS)
-        test = scale_test(event, draw_residuals(event.sums, n_draws, rng))
+        event = event_cells(fine, n_cells=SCALES)
+        test = scale_test(event, draw_residuals(event, n_draws, rng))
         np.maximum(null, test.null, out=null)
         if worst is None or test.seen > worst.seen:
             worst, place = test, i

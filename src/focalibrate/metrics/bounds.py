@@ -17,7 +17,6 @@ from focalibrate.metrics.residuals import (
     SCALES,
     EventCells,
     Residuals,
-    cluster_sums,
     event_cells,
     mean_variance,
     noncentrality,
@@ -122,12 +121,7 @@ def calibration_bounds(
     """
     given = read_event(probs, labels, **rows)
     return bounds_of_cells(
-        given.cells(),
-        error=error,
-        limit=limit,
-        alpha=alpha,
-        alpha_high=alpha_high,
-        seed=seed,
+        given.cells(), error=error, limit=limit, alpha=alpha, alpha_high=alpha_high, seed=seed
     )
 
 
@@ -148,10 +142,10 @@ def bounds_of_cells(
     upper = alpha if alpha_high is None else alpha_high
     check_open_interval(upper, low=0.0, high=0.5, name="alpha_high")
     cells = event_cells(fine)
-    bins = _Bins.of(fine, cells, cells.bin, BINS)
+    bins = _Bins.of(cells, cells.bin, BINS)
     rng = generator(seed)
     if error == "ece":
-        scales = _Bins.of(fine, cells, cells.scale, SCALES)
+        scales = _Bins.of(cells, cells.scale, SCALES)
         return _ece_bounds(cells, bins, scales, limit, alpha, upper, rng)
     return _rms_bounds(cells, bins, limit, alpha, upper)
 
@@ -165,17 +159,15 @@ class _Bins:
     """sums of each cluster's residuals about the mean of its bin ``[G, B]``"""
 
     @classmethod
-    def of(cls, fine: Residuals, cells: EventCells, index: Ints, n_bins: int) -> "_Bins":
+    def of(cls, cells: EventCells, index: Ints, n_bins: int) -> "_Bins":
+        sums = cells.binned(index, n_bins)
+        if cells.fine.code is None:
+            return cls(sums)
         independent = cells.sums.binned(index, n_bins)
-        if fine.code is None:
-            return cls(independent)
-        rows = index[cells.cell_of_row]
-        r, w = (cluster_sums(x, fine.code, rows, n_bins) for x in (fine.residual, fine.weight))
-        square, spread = (r * r).sum(axis=0), (w * w).sum(axis=0)
-        variance = independent.variance * divided(square, independent.square, 1.0).clip(1.0)
-        sums = replace(independent, square=square, spread=spread, variance=variance)
-        _, mean = _share_and_mean(independent)
-        return cls(sums, r - w * mean)
+        variance = independent.variance * divided(sums.square, independent.square, 1.0).clip(1.0)
+        residual, weight = cells.cluster_sums(index, n_bins)
+        _, mean = _share_and_mean(sums)
+        return cls(replace(sums, variance=variance), residual - weight * mean)
 
     @property
     def inflation(self) -> float:

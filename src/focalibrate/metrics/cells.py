@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, final, overload
+from typing import Any, Literal, Unpack, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,20 +22,21 @@ from focalibrate.metrics.binning import (
 from focalibrate.metrics.interval import counts_rows
 from focalibrate.metrics.residuals import Residuals
 from focalibrate.metrics.rows import (
-    Event,
-    event_rows,
+    RowOptions,
     read,
     read_label_matrix,
     read_outcomes,
+    read_rows_of_event,
     read_weights,
     row_chunks,
-    true_class,
 )
 from focalibrate.metrics.smooth import smooth_ece_of_residuals
 
 Norm = Literal["l1", "l2", "max"]
-COUNTED = ("weight", "probability", "outcome", "hits", "square")
-WEIGHTED = (*COUNTED, "rows", "spread", "spread_outcome")
+FIELDS = (
+    "weight", "probability", "square", "rows", "spread", "outcome", "hits", "spread_outcome",
+)  # fmt: skip
+"""Of `Cells.sums`; the last three are of the rows for which the event happened."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +50,9 @@ class Cells:
     The size does not grow with the rows, and ``+`` merges batches, files, workers and days.
 
     Attributes:
-        sums: by name and cell, ``[F, M]`` for one event, ``[F, E, M]`` for several: the sums of
-            :math:`w`, :math:`wc`, :math:`wy`, :math:`wcy`, :math:`wc^2`; where there are
-            weights also the number of rows, and the sums of :math:`w^2` and :math:`w^2y`.
+        sums: by name and cell, ``[8, M]`` for one event, ``[8, E, M]`` for several: the sums of
+            :math:`w`, :math:`wc`, :math:`wc^2`, 1, :math:`w^2`, :math:`wy`, :math:`wcy` and
+            :math:`w^2y`.
         edges: from 0 to 1, shape ``[M + 1]``.
 
     Numerics:
@@ -103,17 +104,15 @@ class Cells:
         labels: Array,
         *,
         bins: int | ArrayLike = 15,
-        event: Event = "top label",
-        sample_weight: Array | None = None,
-        binary: bool = False,
         closed: Closed = "right",
+        **rows: Unpack[RowOptions],
     ) -> "Cells":
         """Return the cells of each row's largest probability and whether it was right.
 
         Arguments are those of `focalibrate.metrics.ece`, and `bins` as in `of`.
         """
-        c, y = event_rows(*read(probs, labels, binary=binary), event)
-        return cls._of(c, y, bins, read_weights(sample_weight, len(c)), closed)
+        c, y, weights = read_rows_of_event(probs, labels, **rows)
+        return cls._of(c, y, bins, weights, closed)
 
     @classmethod
     def of_classes(
@@ -132,7 +131,8 @@ class Cells:
             the class minus the other cells: exact to about ``N * 1e-16``.
         """
         rows, y = read(probs, labels, binary=binary)
-        return class_cells(rows, y, edges_of(bins), read_weights(sample_weight, len(rows)))
+        cell_of = FineIndex.of(edges_of(bins))
+        return class_cells(rows, y, cell_of, read_weights(sample_weight, len(rows)))
 
     @classmethod
     def of_labels(
@@ -189,7 +189,7 @@ class Cells:
         first = np.flatnonzero(np.diff(value, prepend=-1.0))
         sums = np.add.reduceat(_row_values(value, y, w), first, axis=1)
         at = value[first]
-        sums[1], sums[4] = sums[0] * at, sums[0] * at * at  # exactly tied
+        sums[1], sums[2] = sums[0] * at, sums[0] * at * at  # exactly tied
         edges = np.concatenate([[0.0], at[:-1], [1.0]])
         return cls(sums, edges, counts_rows(w))
 
@@ -213,8 +213,9 @@ class Cells:
         n, sizes = len(value), equal_mass_sizes(len(value), n_bins)
         ends = np.cumsum(sizes)
         starts = np.minimum(ends - sizes, n - 1)
-        terms = (value, y, value * y, value * value)
-        sums = np.stack([sizes, *(np.add.reduceat(x, starts) for x in terms)])
+        terms = (value, value * value, y, value * y)
+        c, square, hit, both = (np.add.reduceat(x, starts) for x in terms)
+        sums = np.stack([sizes, c, square, sizes, sizes, hit, both, hit])
         sums[:, sizes == 0] = 0.0
         for b in np.flatnonzero(ends < n).tolist():
             cut, c = int(ends[b]), value[ends[b]]
@@ -222,9 +223,9 @@ class Cells:
                 low, high = np.searchsorted(value, [c, np.nextafter(c, 2.0)])
                 share = (cut - low) / (high - low)
                 moved = share * y[low:high].sum() - y[low:cut].sum()
-                for field, change in ((2, moved), (3, c * moved)):
-                    sums[field, b] += change
-                    sums[field, b + 1] -= change
+                change = moved * np.array([1.0, c, 1.0])
+                sums[5:, b] += change
+                sums[5:, b + 1] -= change
         edges = np.concatenate([[0.0], value[ends[:-1] - 1], [1.0]])
         return cls(sums, edges)
 
@@ -232,7 +233,7 @@ class Cells:
     def empty(cls, *, bins: int | ArrayLike = 15) -> "Cells":
         """Return the cells of no rows, to which others are added; their errors are nan."""
         edges = edges_of(bins)
-        return cls(np.zeros((len(COUNTED), len(edges) - 1)), edges)
+        return cls(np.zeros((len(FIELDS), len(edges) - 1)), edges)
 
     @classmethod
     def _of(
@@ -249,7 +250,7 @@ class Cells:
                 "`bins`; bins of equal mass are merged as fine cells first, see `equal_mass`."
             )
         is_counted = self.is_counted and other.is_counted
-        return Cells(added(self.sums, other.sums), self.edges, is_counted)
+        return Cells(self.sums + other.sums, self.edges, is_counted)
 
     @property
     def n_events(self) -> int:
@@ -292,54 +293,49 @@ class Cells:
         edges = np.concatenate([[0.0], upper[:-1], [1.0]])
         return Cells(sums, edges, self.is_counted)
 
-    def _field(self, number: int) -> Floats:
-        sums: Floats = self.sums[number]
+    def _field(self, name: str) -> Floats:
+        sums: Floats = self.sums[FIELDS.index(name)]
         return sums
 
     @property
     def weight(self) -> Floats:
         """Rows of each cell, or the sum of their weights."""
-        return self._field(0)
+        return self._field("weight")
 
     @property
     def probability(self) -> Floats:
         """Sum of the probabilities of each cell."""
-        return self._field(1)
+        return self._field("probability")
 
     @property
     def outcome(self) -> Floats:
         """Sum of the outcomes of each cell."""
-        return self._field(2)
+        return self._field("outcome")
 
     @property
     def hits(self) -> Floats:
         """Sum of probability times outcome."""
-        return self._field(3)
+        return self._field("hits")
 
     @property
     def square(self) -> Floats:
         """Sum of the squared probabilities."""
-        return self._field(4)
+        return self._field("square")
 
     @property
     def rows(self) -> Floats:
         """Number of rows, repeated ones included."""
-        return self._field(0 if self.is_counted else 5)
+        return self._field("weight" if self.is_counted else "rows")
 
     @property
     def spread(self) -> Floats:
         """Sum of the squared weights; of repeated rows, their number."""
-        return self._field(0 if self.is_counted else 6)
-
-    @property
-    def spread_outcome(self) -> Floats:
-        """The same of the rows for which the event happened."""
-        return self._field(2 if self.is_counted else 7)
+        return self._field("weight" if self.is_counted else "spread")
 
     @property
     def n_rows(self) -> int:
         """Number of rows as they came, repeated ones counted once."""
-        return round(float(self.sums[0 if len(self.sums) == len(COUNTED) else 5].sum()))
+        return round(float(self._field("rows").sum()))
 
     @property
     def n_bins(self) -> int:
@@ -425,19 +421,17 @@ class Cells:
         Rows of a cell of width :math:`w` are off their mean by less than :math:`w`, which changes
         a sum of squares by less than :math:`w^2/4` per row.
         """
+        happened = self._field("outcome" if self.is_counted else "spread_outcome")
+        given = (self.rows, self.weight, self.spread, self.probability, self.outcome)
         filled = self.weight > 0
-        weight, probability, outcome, hits, rows, spread, happened = (
-            x[filled]
-            for x in (
-                self.weight, self.probability, self.outcome, self.hits,
-                self.rows, self.spread, self.spread_outcome,
-            )
-        )  # fmt: skip
+        rows, weight, spread, probability, outcome = (x[filled] for x in given)
         mean = np.clip(probability / weight, 0.0, 1.0)
-        hit_mean = divided(hits, outcome)
-        square = np.maximum(spread * mean**2 + happened * (1.0 - 2.0 * hit_mean), 0.0)
+        hit_mean = divided(self.hits[filled], outcome)
+        square = spread * mean**2 + happened[filled] * (1.0 - 2.0 * hit_mean)
         variance = spread * mean * (1.0 - mean)
-        return Residuals(rows, weight, spread, probability, outcome, square, variance)
+        return Residuals(
+            rows, weight, spread, probability, outcome, np.maximum(square, 0.0), variance
+        )
 
 
 @overload
@@ -465,17 +459,15 @@ def sorted_rows(
     return (packed >> 1).view(np.float64), (packed & 1).astype(np.float64), None
 
 
-def _row_values(c: Floats, y: Floats, w: Floats | None) -> Floats:
-    """Return what each row adds to the sums, ``[F, N]``."""
+def _row_values(c: Floats, y: Floats, weights: Floats | None) -> Floats:
+    """Return what each row adds to the sums, ``[8, N]``."""
     one = np.ones(len(c))
-    if w is None:
-        return np.stack([one, c, y, c * y, c * c])
-    counted = [w, w * c, w * y, w * c * y, w * c * c]
-    return np.stack([*counted, one, w * w, w * w * y])
+    w = one if weights is None else weights
+    return np.stack([w, w * c, w * c * c, one, w * w, w * y, w * c * y, w * w * y])
 
 
 def row_sums(at: Ints, c: Floats, outcome: NDArray[Any], weights: Floats | None, n: int) -> Floats:
-    """Return the sums ``[F, n]`` of rows by their place `at`; nothing is checked.
+    """Return the sums ``[8, n]`` of rows by their place `at`; nothing is checked.
 
     Rows without weights are sorted by cell and outcome at once: three passes instead of five.
     """
@@ -484,36 +476,25 @@ def row_sums(at: Ints, c: Floats, outcome: NDArray[Any], weights: Floats | None,
         twice += outcome
         rows = np.bincount(twice, minlength=2 * n).reshape(n, 2).astype(np.float64)
         sums = np.bincount(twice, c, 2 * n).reshape(n, 2)
-        squares = np.bincount(at, c * c, n)
-        return np.stack([rows.sum(axis=1), sums.sum(axis=1), rows[:, 1], sums[:, 1], squares])
+        squares, count, hits = np.bincount(at, c * c, n), rows.sum(axis=1), rows[:, 1]
+        return np.stack([count, sums.sum(axis=1), squares, count, count, hits, sums[:, 1], hits])
     values = _row_values(c, outcome.astype(np.float64, copy=False), weights)
     return np.stack([np.bincount(at, x, n) for x in values]).astype(np.float64, copy=False)
-
-
-def added(first: Floats, second: Floats) -> Floats:
-    """Return two blocks of sums added; rows without weights have weight 1 among others."""
-    if len(first) != len(second):
-        first, second = (
-            x if len(x) == len(WEIGHTED) else np.concatenate([x, x[[0, 0, 2]]])
-            for x in (first, second)
-        )
-    return np.asarray(first + second)
 
 
 def class_cells(
     rows: NDArray[Any],
     labels: Ints,
-    edges: Floats,
+    cell_of: FineIndex,
     weights: Floats | None,
     *,
     copies: bool | None = None,
 ) -> Cells:
     """Return the cells of every class of checked rows ``[N, K]``."""
-    builder = ClassCells(rows.shape[1], FineIndex.of(edges), weights=weights, copies=copies)
+    builder = ClassCells(rows.shape[1], cell_of, is_counted=counts_rows(weights, copies))
     for part in row_chunks(*rows.shape):
-        chunk, y = rows[part].astype(np.float64, copy=False), labels[part]
-        own = true_class(chunk, y)
-        builder.add(chunk, y, own, None if weights is None else weights[part], axis=1)
+        chunk = rows[part].astype(np.float64, copy=False)
+        builder.add(chunk, labels[part], None if weights is None else weights[part], axis=1)
     return builder.result()
 
 
@@ -526,92 +507,74 @@ class ClassCells:
     cells, so that adding to all cells costs little per row.
     """
 
-    def __init__(
-        self,
-        n_classes: int,
-        cell_of: FineIndex,
-        *,
-        weights: Floats | None,
-        copies: bool | None = None,
-    ) -> None:
-        """Prepare sums over the cells of an index; `weights` are those of all rows."""
-        self._edges, self._n_cells = cell_of.edges, len(cell_of.edges) - 1
-        self._cell_of = cell_of
-        self._is_counted = counts_rows(weights, copies)
-        n_sums = len(COUNTED if weights is None else WEIGHTED)
-        self._sums = np.zeros((n_sums, n_classes * self._n_cells))
-        self._totals = np.zeros((n_sums, n_classes))
+    def __init__(self, n_classes: int, cell_of: FineIndex, *, is_counted: bool) -> None:
+        """Prepare sums over the cells of an index."""
+        self._cell_of, self._is_counted = cell_of, is_counted
+        self._n_cells = len(cell_of.edges) - 1
+        self._sums = np.zeros((len(FIELDS), n_classes * self._n_cells))
+        self._totals = np.zeros((5, n_classes))
         self._waiting: list[tuple[Any, ...]] = []
         self._n_waiting = 0
 
-    def add(
-        self,
-        probs: Floats,
-        labels: NDArray[np.intp],
-        own: Floats,
-        weights: Floats | None,
-        axis: int,
-    ) -> None:
+    def add(self, probs: Floats, labels: Ints, weights: Floats | None, axis: int) -> None:
         """Take in a chunk of rows.
 
         Args:
             probs: ``[K, N]`` for `axis` 0, else ``[N, K]``.
             labels: class indices ``[N]``.
-            own: probabilities of the labels ``[N]``.
-            weights: ``[N]``.
+            weights: ``[N]``, of all chunks or of none.
             axis: of the classes.
         """
-        hit = np.flatnonzero(probs > self._edges[1])
-        p = np.minimum(probs.reshape(-1)[hit], 1.0)
+        n, letters = len(labels), "kn" if axis == 0 else "nk"
+        hit = np.flatnonzero(probs > self._cell_of.edges[1])
         first, second = np.divmod(hit, probs.shape[1])
         column, row = (first, second) if axis == 0 else (second, first)
+        p = np.minimum(probs.reshape(-1)[hit], 1.0)
+        at = (labels, np.arange(n)) if axis == 0 else (np.arange(n), labels)
+        own = np.minimum(probs[at], 1.0)
         cell = column * self._n_cells + self._cell_of(p)
-        own = np.minimum(own, 1.0)
         own_cell = labels * self._n_cells + self._cell_of(own)
         w = None if weights is None else weights[row]
-        self._waiting.append((cell, p, w, own_cell, own, weights))
+        self._waiting.append((cell, p, own_cell, own, w, weights))
         self._n_waiting += len(cell)
-        self._add_totals(probs, weights, axis)
+        if weights is None:  # no BLAS, whose threads spin
+            mass = spread = float(n)
+            total, square = (
+                probs.sum(axis=1 - axis),
+                np.einsum(f"{letters},{letters}->k", *2 * (probs,)),
+            )
+        else:
+            mass, spread = float(weights.sum()), float(weights @ weights)
+            table = probs if axis == 0 else probs.T
+            total, square = table @ weights, (table * table) @ weights
+        for sums, x in zip(self._totals, (mass, total, square, n, spread), strict=True):
+            sums += x
         if self._n_waiting > self._sums.shape[1]:
             self._sort()
 
-    def _add_totals(self, probs: Floats, weights: Floats | None, axis: int) -> None:
-        letters = "kn" if axis == 0 else "nk"
-        n = probs.shape[1 - axis]
-        if weights is None:  # no BLAS, whose threads spin
-            total = n, probs.sum(axis=1 - axis), np.einsum(f"{letters},{letters}->k", probs, probs)
-        else:
-            table = probs if axis == 0 else probs.T
-            total = weights.sum(), table @ weights, (table * table) @ weights
-        self._totals[[0, 1, 4]] += np.stack([np.broadcast_to(x, total[1].shape) for x in total])
-        if weights is not None:
-            self._totals[5] += n
-            self._totals[6] += weights @ weights
-
     def _sort(self) -> None:
         """Add the entries that wait to their cells."""
-        if not self._waiting:
-            return
         columns = list(zip(*self._waiting, strict=True))
         self._waiting, self._n_waiting = [], 0
-        cell, p, own_cell, own = (np.concatenate(columns[i]) for i in (0, 1, 3, 4))
-        terms = [(0, cell, None), (1, cell, p), (2, own_cell, None), (3, own_cell, own)]
-        terms.append((4, cell, p * p))
-        if columns[2][0] is not None:
-            w, y = np.concatenate(columns[2]), np.concatenate(columns[5])
-            terms = [(0, cell, w), (1, cell, w * p), (2, own_cell, y), (3, own_cell, y * own)]
-            terms += [(4, cell, w * p * p), (5, cell, None), (6, cell, w * w)]
-            terms.append((7, own_cell, y * y))
-        for number, at, values in terms:
-            self._sums[number] += np.bincount(at, values, self._sums.shape[1])
+        cell, p, own_cell, own = (np.concatenate(x) for x in columns[:4])
+        n = self._sums.shape[1]
+        found: list[NDArray[Any]]
+        if columns[4][0] is None:
+            count, hits = np.bincount(cell, minlength=n), np.bincount(own_cell, minlength=n)
+            c, square = np.bincount(cell, p, n), np.bincount(cell, p * p, n)
+            found = [count, c, square, count, count, hits, np.bincount(own_cell, own, n), hits]
+        else:
+            w, v = np.concatenate(columns[4]), np.concatenate(columns[5])
+            found = [np.bincount(cell, x, n) for x in (w, w * p, w * p * p, None, w * w)]
+            found += [np.bincount(own_cell, x, n) for x in (v, v * own, v * v)]
+        for sums, x in zip(self._sums, found, strict=True):
+            sums += x
 
     def result(self) -> Cells:
         """Return the cells of all rows, one event per class."""
-        self._sort()
-        sums = self._sums.reshape(*self._totals.shape, self._n_cells)
-        for i, total in enumerate(self._totals):
-            if WEIGHTED[i] not in ("outcome", "hits", "spread_outcome"):
-                # a difference of sums, which rounding can make negative
-                rest = total - sums[i, :, 1:].sum(axis=1)
-                sums[i, :, 0] = np.maximum(rest, 0.0)
-        return Cells(sums, self._edges, self._is_counted)
+        if self._waiting:
+            self._sort()
+        sums = self._sums.reshape(len(FIELDS), -1, self._n_cells)
+        # a difference of sums, which rounding can make negative
+        sums[:5, :, 0] = np.maximum(self._totals - sums[:5, :, 1:].sum(axis=2), 0.0)
+        return Cells(sums, self._cell_of.edges, self._is_counted)

@@ -4,15 +4,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
 from focalibrate.metrics.cells import Cells
 from focalibrate.metrics.null import generator
 from focalibrate.metrics.residuals import MAX_CELLS
-from focalibrate.metrics.rows import Event, event_rows, read, read_weights
+from focalibrate.metrics.rows import Event, read_rows_of_event
 
 BAND_POINTS = 101
+MAX_PASSES = 40
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,10 @@ def corp(
         classifiers*.
     """
     check_count(n_draws, name="n_draws", minimum=0)
-    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
-    weights = read_weights(sample_weight, len(rows))
-    cells = Cells.of_distinct(*event_rows(rows, y, event), weights)
+    rows = read_rows_of_event(
+        probs, labels, event=event, sample_weight=sample_weight, binary=np.ndim(probs) == 1
+    )
+    cells = Cells.of_distinct(*rows)
     name = event if isinstance(event, str) else f"class {event}"
     return corp_of_cells(cells, event=name, n_draws=n_draws, seed=seed)
 
@@ -143,7 +146,7 @@ def corp_of_cells(
     weight, total = cells.weight[filled], float(cells.weight.sum())
     value = np.clip(cells.probability[filled] / weight, 0.0, 1.0)
     hits = cells.outcome[filled]
-    fitted = _isotonic(hits / weight, weight)
+    fitted = _isotonic(hits, weight)
     base = np.full(len(weight), hits.sum() / total)
 
     def taken_apart(log: bool) -> Decomposition:
@@ -156,10 +159,29 @@ def corp_of_cells(
     return Corp(event, curve, taken_apart(log=True), taken_apart(log=False))
 
 
-def _isotonic(mean: Floats, weight: Floats) -> Floats:
+def rising(hits: Floats, weight: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Return where blocks of the isotonic regression of ``hits / weight`` begin, and their values.
+
+    Each pass pools all adjacent violators that there are. Outcomes sorted by a score take about
+    ten passes; a few sequences would need one for every value and are left to SciPy, whose
+    regression takes a quarter of a second to import.
+    """
+    first = np.arange(len(weight))
+    for _ in range(MAX_PASSES):
+        value = hits / weight
+        at = np.flatnonzero(np.append(True, value[1:] > value[:-1]))
+        if len(at) == len(value):
+            return first, value
+        first, hits, weight = first[at], np.add.reduceat(hits, at), np.add.reduceat(weight, at)
     from scipy.optimize import isotonic_regression
 
-    return np.asarray(np.clip(isotonic_regression(mean, weights=weight).x, 0.0, 1.0))
+    fitted = isotonic_regression(hits / weight, weights=weight)
+    return first[fitted.blocks[:-1]], fitted.x[fitted.blocks[:-1]]
+
+
+def _isotonic(hits: Floats, weight: Floats) -> Floats:
+    first, value = rising(hits, weight)
+    return np.repeat(np.clip(value, 0.0, 1.0), np.diff(first, append=len(weight)))
 
 
 def _brier(p: Floats, hits: Floats, weight: Floats) -> float:
@@ -199,6 +221,6 @@ def _band(
     drawn = rng.binomial(trials[:, None], mean[:, None], size=(len(mean), n_draws))
     grid = np.unique(np.interp(np.linspace(0, 1, BAND_POINTS), np.linspace(0, 1, len(mean)), mean))
     rates = (drawn / trials[:, None]).T
-    curves = [np.interp(grid, mean, _isotonic(rate, mass)) for rate in rates]
+    curves = [np.interp(grid, mean, _isotonic(rate * mass, mass)) for rate in rates]
     low, high = np.quantile(curves, [0.025, 0.975], axis=0)
     return grid, low, high

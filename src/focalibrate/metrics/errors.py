@@ -3,7 +3,7 @@
 Each is one view of `focalibrate.metrics.cells.Cells`, which also merges data that comes in pieces.
 """
 
-from typing import Literal
+from typing import Literal, Unpack
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from focalibrate._array import Array
 from focalibrate._check import check_choice, check_n_bins
 from focalibrate.metrics.binning import Closed
 from focalibrate.metrics.cells import Cells, Norm
-from focalibrate.metrics.rows import Event, event_rows, read, read_weights
+from focalibrate.metrics.rows import Event, RowOptions, read_rows_of_event
 
 Bins = Literal["equal-mass", "equal-width"]
 Average = Literal["macro", "micro"]
@@ -79,10 +79,8 @@ def mce(
     labels: Array,
     *,
     n_bins: int = 15,
-    event: Event = "top label",
-    sample_weight: Array | None = None,
-    binary: bool = False,
     closed: Closed = "right",
+    **rows: Unpack[RowOptions],
 ) -> float:
     r"""Maximum calibration error of the top label: `ece` with ``norm="max"``.
 
@@ -93,21 +91,11 @@ def mce(
         >>> round(mce(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 0])), 4)
         0.8
     """
-    return ece(
-        probs, labels, n_bins=n_bins, norm="max", event=event, sample_weight=sample_weight,
-        binary=binary, closed=closed,
-    )  # fmt: skip
+    return ece(probs, labels, n_bins=n_bins, norm="max", closed=closed, **rows)
 
 
 def adaptive_ece(
-    probs: Array,
-    labels: Array,
-    *,
-    n_bins: int = 15,
-    norm: Norm = "l1",
-    event: Event = "top label",
-    sample_weight: Array | None = None,
-    binary: bool = False,
+    probs: Array, labels: Array, *, n_bins: int = 15, norm: Norm = "l1", **rows: Unpack[RowOptions]
 ) -> float:
     r"""Adaptive expected calibration error: `ece` over bins of equal mass.
 
@@ -135,16 +123,13 @@ def adaptive_ece(
         Neural Networks using Focal Loss*. Edges interpolated from quantiles, as in
         widely used code, drop rows and score a constant confidence 0.
     """
-    cells = _equal_mass(probs, labels, n_bins, event, sample_weight, binary=binary)
-    return float(cells.ece(norm))
+    return float(_equal_mass(probs, labels, n_bins, rows).ece(norm))
 
 
-def _equal_mass(
-    probs: Array, labels: Array, n_bins: int, event: Event, weights: Array | None, *, binary: bool
-) -> Cells:
+def _equal_mass(probs: Array, labels: Array, n_bins: int, rows: RowOptions) -> Cells:
     check_n_bins(n_bins)
-    c, y = event_rows(*read(probs, labels, binary=binary), event)
-    return Cells.of_equal_mass(c, y, n_bins, read_weights(weights, len(c)))
+    c, y, weights = read_rows_of_event(probs, labels, **rows)
+    return Cells.of_equal_mass(c, y, n_bins, weights)
 
 
 def debiased_ece(
@@ -153,9 +138,7 @@ def debiased_ece(
     *,
     n_bins: int = 15,
     bins: Bins = "equal-mass",
-    event: Event = "top label",
-    sample_weight: Array | None = None,
-    binary: bool = False,
+    **rows: Unpack[RowOptions],
 ) -> float:
     r"""Debiased l2 calibration error of the top label.
 
@@ -183,12 +166,8 @@ def debiased_ece(
     """
     check_choice(bins, ("equal-mass", "equal-width"), name="bins")
     if bins == "equal-mass":
-        cells = _equal_mass(probs, labels, n_bins, event, sample_weight, binary=binary)
-    else:
-        cells = Cells.of_top_label(
-            probs, labels, bins=n_bins, event=event, sample_weight=sample_weight, binary=binary
-        )
-    return float(cells.debiased_ece())
+        return float(_equal_mass(probs, labels, n_bins, rows).debiased_ece())
+    return float(Cells.of_top_label(probs, labels, bins=n_bins, **rows).debiased_ece())
 
 
 def classwise_ece(

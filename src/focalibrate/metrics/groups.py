@@ -18,7 +18,7 @@ from focalibrate.metrics.assessment import (
 )
 from focalibrate.metrics.interval import record_of
 from focalibrate.metrics.null import generator
-from focalibrate.metrics.residuals import Residuals, calibration_line
+from focalibrate.metrics.residuals import Residuals
 from focalibrate.metrics.rows import EventArguments, EventKind, read_event, read_groups
 from focalibrate.metrics.words import p_text, percents, points, side_of
 
@@ -130,8 +130,7 @@ def assess_members(
     n_draws = int(min(19_999, max(1999, 40 * n_tested - 1)))  # for p-values below 0.05 / groups
     found = []
     for column, group, fine in members:
-        line = None if fine.code is None else calibration_line(fine)
-        test = EventTest.of(fine, event, line=line, n_draws=n_draws, rng=rng)
+        test = EventTest.of(fine, event, n_draws=n_draws, rng=rng)
         one = test.finding(event, rng, least_rows=MIN_ROWS)
         found.append(GroupAssessment(column=column, group=group, **vars(one)))
     adjusted = holm([one.p_value for one in found])

@@ -1,7 +1,7 @@
 """An estimate with its interval, and the sums from which those of a mean follow."""
 
 import math
-from dataclasses import KW_ONLY, asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,9 +54,9 @@ class NoiseFloor(NamedTuple):
     """exceeded by 5 % of calibrated models"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Moments:
-    r"""Sums over rows of a number :math:`x` and a weight :math:`w`; ``+`` merges them.
+    r"""Sums over rows of powers of a number :math:`x` and a weight :math:`w`; ``+`` merges them.
 
     A weighted mean, its standard error and its third moment follow from them. Infinite numbers
     are counted and left out of the sums.
@@ -69,25 +69,8 @@ class Moments:
     """
 
     rows: float
-    weight: float
-    spread: float
-    """sum of w²"""
-    cubed: float
-    """sum of w³"""
-    sum: float
-    """of w x"""
-    square: float
-    """of w x²"""
-    cube: float
-    """of w x³"""
-    spread_sum: float
-    """of w² x"""
-    spread_square: float
-    cubed_sum: float
-    """of w³ x"""
-    cubed_square: float
-    cubed_cube: float
-    _: KW_ONLY
+    powers: Floats
+    """sums of :math:`w^{i+1} x^j`, shape ``[3, 4]``"""
     n_infinite: int = 0
     is_counted: bool = True
     """whether every weight so far was a whole number"""
@@ -101,27 +84,26 @@ class Moments:
         n_infinite = int(len(x) - np.count_nonzero(is_finite))
         if n_infinite:
             x = np.where(is_finite, x, 0.0)
-        n, w, square = float(len(x)), weights, x * x
-        if w is None:  # no BLAS, whose threads spin
-            one, two = float(x.sum()), float(square.sum())
-            square *= x
-            three = float(square.sum())
-            sums = [n, n, n, n, one, two, three, one, two, one, two, three]
-            return cls(*sums, n_infinite=n_infinite, is_counted=True)
-        u, v, cube = w * w, w**3, x * square
-        products = [(w, x), (w, square), (w, cube), (u, x), (u, square)]
-        products += [(v, x), (v, square), (v, cube)]
-        sums = [n, float(w.sum()), float(u.sum()), float(v.sum())]
-        sums += [float(a @ b) for a, b in products]
-        return cls(*sums, n_infinite=n_infinite, is_counted=counts_rows(w, copies))
+        terms = np.stack([np.ones_like(x), x, x * x, x * x * x])
+        if weights is None:
+            powers = np.tile(terms.sum(axis=1), (3, 1))
+        else:  # no BLAS, whose threads spin
+            w = np.stack([weights, weights**2, weights**3])
+            powers = np.einsum("in,jn->ij", w, terms)
+        return cls(float(len(x)), powers, n_infinite, counts_rows(weights, copies))
 
     def __add__(self, other: "Moments") -> "Moments":
-        sums = [getattr(self, name) + getattr(other, name) for name in SUMS]
         return Moments(
-            *sums,
-            n_infinite=self.n_infinite + other.n_infinite,
-            is_counted=self.is_counted and other.is_counted,
+            self.rows + other.rows,
+            self.powers + other.powers,
+            self.n_infinite + other.n_infinite,
+            self.is_counted and other.is_counted,
         )
+
+    @property
+    def weight(self) -> float:
+        """Sum of the weights."""
+        return float(self.powers[0, 0])
 
     @property
     def n(self) -> int:
@@ -131,7 +113,7 @@ class Moments:
     @property
     def mean(self) -> float:
         """The weighted mean; infinite with an infinite number."""
-        return math.inf if self.n_infinite else self.sum / self.weight
+        return math.inf if self.n_infinite else float(self.powers[0, 1]) / self.weight
 
     @property
     def standard_error(self) -> float:
@@ -139,23 +121,16 @@ class Moments:
         size = self.weight if self.is_counted else self.rows
         if self.n_infinite or not size > 1:
             return math.inf
-        m = self.mean
-        if self.is_counted:
-            around = self.square - self.weight * m**2
-        else:
-            around = self.spread_square - 2 * m * self.spread_sum + m**2 * self.spread
+        zero, one, two, _ = self.powers[0 if self.is_counted else 1].tolist()
+        around = two - 2 * self.mean * one + self.mean**2 * zero
         return math.sqrt(max(0.0, around) * size / (size - 1)) / self.weight
 
     @property
     def third(self) -> float:
         """Third central moment of the mean."""
         m = self.mean
-        if self.is_counted:
-            w, one, two, three = self.weight, self.sum, self.square, self.cube
-        else:
-            w, one = self.cubed, self.cubed_sum
-            two, three = self.cubed_square, self.cubed_cube
-        return (three - 3 * m * two + 3 * m**2 * one - m**3 * w) / self.weight**3
+        zero, one, two, three = self.powers[0 if self.is_counted else 2].tolist()
+        return float(three - 3 * m * two + 3 * m**2 * one - m**3 * zero) / self.weight**3
 
     def interval(self, *, most: float = math.inf) -> Interval:
         """Return the mean with its normal 95 % interval, within 0 and `most`."""
@@ -163,7 +138,3 @@ class Moments:
             return Interval(math.inf, math.inf, math.inf)
         off = NORMAL_95 * self.standard_error
         return Interval(self.mean, max(0.0, self.mean - off), min(self.mean + off, most))
-
-
-SUMS = tuple(field.name for field in fields(Moments))[:-2]
-"""names of the sums of `Moments`"""

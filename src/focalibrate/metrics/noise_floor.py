@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
 from focalibrate._array import Floats
-from focalibrate.metrics.binning import divided, equal_width_index
+from focalibrate.metrics.binning import divided, equal_width_index, split_equal_mass
 from focalibrate.metrics.cells import Cells
 from focalibrate.metrics.interval import NoiseFloor
 from focalibrate.metrics.null import indicator
@@ -25,24 +25,16 @@ def noise_floors(event: EventCells, drawn: Floats) -> dict[str, NoiseFloor]:
     wide = np.abs(indicator(index, BINS) @ drawn)
     mass = np.bincount(index, weight, BINS)
     filled = mass > 0
-    equal = np.abs(_share_matrix(event, BINS) @ drawn)
+    _, group = np.unique(event.rank, return_inverse=True)  # tied cells are cut together
+    tied = np.bincount(group, weight)
+    shares, _ = split_equal_mass(np.vstack([tied, np.eye(len(tied))]), BINS)
+    equal = np.abs(shares[1:].T[:, group] @ drawn)
     return {
         "ece": _floor(wide.sum(axis=0) / total),
         "adaptive_ece": _floor(equal.sum(axis=0) / total),
         "mce": _floor((wide[filled] / mass[filled, None]).max(axis=0)),
         "smooth_ece": _smooth_floor(event, drawn),
     }
-
-
-def _share_matrix(event: EventCells, n_bins: int) -> Floats:
-    """Return the matrix that sums cells in bins of equal mass; one across a border is split."""
-    _, group = np.unique(event.rank, return_inverse=True)  # tied cells are cut together
-    mass = np.bincount(group, event.sums.weight)
-    end = np.cumsum(mass)
-    border = end[-1] * np.arange(n_bins + 1) / n_bins
-    low = np.maximum(border[:-1, None], (end - mass)[None, :])
-    high = np.minimum(border[1:, None], end[None, :])
-    return np.asarray((np.maximum(high - low, 0.0) / mass)[:, group])
 
 
 def _smooth_floor(event: EventCells, drawn: Floats) -> NoiseFloor:

@@ -6,24 +6,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
 from focalibrate._array import Floats
 from focalibrate.metrics.binning import Ints, bin_sums, divided
-from focalibrate.metrics.residuals import SCALES, EventCells, Line, Residuals, cluster_sums
+from focalibrate.metrics.residuals import SCALES, EventCells, Residuals, calibration_line
 from focalibrate.metrics.words import ALPHA
 
 NORMAL_VARIANCE = 20.0
 """Residuals whose number of hits has a larger variance are drawn from the normal distribution."""
-COUNTED_TRIALS = 8
-"""Up to this many trials, uniform numbers are faster than the binomial generator."""
 POWER = 0.8
 POWER_DRAWS = 250
 
 _STREAM = 0xCA11B
-
-Counts = NDArray[np.int64]
 
 
 def generator(seed: int | np.random.Generator) -> np.random.Generator:
@@ -46,84 +41,41 @@ MATCHED_ROWS = 20_000
 DRAWN_AT_ONCE = 1 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class Clusters:
-    """The rows of an event, in order of its probability, and the cluster of each."""
+def copula_residuals(
+    cells: EventCells, n_draws: int, rng: np.random.Generator, correlation: float, moved: Floats
+) -> Floats:
+    r"""Return residual sums of the cells ``[M, n_draws]`` under a Gaussian copula.
 
-    code: Ints
-    """number of the cluster ``[N]``"""
-    cell: Ints
-    """number of the cell of each row ``[N]``, ascending"""
-    probability: Floats
-    weight: Floats
-    residual: Floats
-    """w (c - y)"""
-    correlation: float
-    """of the Gaussian copula within clusters"""
+    .. math:: y^*_i = 1\big[\sqrt\rho\, a_g + \sqrt{1-\rho}\, e_i < \Phi^{-1}(c_i)\big]
 
-    @property
-    def n(self) -> int:
-        """Number of clusters."""
-        return int(self.code.max()) + 1
-
-    def draw(self, n_draws: int, rng: np.random.Generator, moved: Floats | None = None) -> Floats:
-        r"""Return residual sums of the cells ``[M, n_draws]`` under a Gaussian copula.
-
-        .. math:: y^*_i = 1\big[\sqrt\rho\, a_g + \sqrt{1-\rho}\, e_i < \Phi^{-1}(c_i)\big]
-
-        `moved` is by how much the true probability of each cell is below the stated one ``[M]``.
-        """
-        c, w = self.probability, self.weight.astype(np.float32)
-        q = c if moved is None else np.clip(c - moved[self.cell], 0.0, 1.0)
-        limit = ndtri(q).astype(np.float32)[:, None]
-        first = np.flatnonzero(np.diff(self.cell, prepend=-1))
-        expected = np.add.reduceat(self.weight * c, first)[:, None]
-        common, own = (
-            np.float32(np.sqrt(self.correlation)),
-            np.float32(np.sqrt(1.0 - self.correlation)),
-        )
-        step = max(1, DRAWN_AT_ONCE // len(c))
-        found = np.empty((len(first), n_draws))
-        for start in range(0, n_draws, step):
-            size = min(step, n_draws - start)
-            noise = own * rng.standard_normal((len(c), size), dtype=np.float32)
-            noise += (common * rng.standard_normal((self.n, size), dtype=np.float32))[self.code]
-            hits = (noise < limit) * w[:, None]
-            sums = np.add.reduceat(hits, first, axis=0, dtype=np.float64)
-            found[:, start : start + size] = expected - sums
-        return found
-
-    def binned(self, index: Ints, n_bins: int, variance: Floats) -> Residuals:
-        """Return sums over bins of cells; squares are of the sums of a cluster in a bin.
-
-        `index` is the bin of each cell ``[M]``, `variance` that of a bin's residual sum if the
-        model is calibrated.
-        """
-        rows = index[self.cell]
-        residual, weight, probability = (
-            cluster_sums(x, self.code, rows, n_bins)
-            for x in (self.residual, self.weight, self.weight * self.probability)
-        )
-        n, total = bin_sums(rows, np.ones(len(rows)), n_bins), probability.sum(axis=0)
-        return Residuals(
-            n, weight.sum(axis=0), (weight**2).sum(axis=0), total, total - residual.sum(axis=0),
-            (residual**2).sum(axis=0), variance,
-        )  # fmt: skip
-
-
-def clusters_of(fine: Residuals, cell: Ints, line: Line | None) -> Clusters | None:
-    """Return the clusters of rows, one fine cell each; None where there are none.
-
-    `line` is the calibration line of the rows, None where there is none.
+    `moved` is by how much the true probability of each cell is below the stated one ``[M]``.
     """
-    code = fine.code
-    if code is None:
+    fine, n_clusters = cells.fine, cells.fine.n_clusters or 0
+    c, w = fine.mean, fine.weight.astype(np.float32)
+    limit = ndtri(np.clip(c - moved[cells.cell_of_row], 0.0, 1.0)).astype(np.float32)[:, None]
+    first = np.flatnonzero(np.diff(cells.cell_of_row, prepend=-1))
+    expected = np.add.reduceat(fine.weight * c, first)[:, None]
+    common, own = np.sqrt(np.array([correlation, 1.0 - correlation])).astype(np.float32)
+    step = max(1, DRAWN_AT_ONCE // len(c))
+    found = np.empty((len(first), n_draws))
+    for start in range(0, n_draws, step):
+        size = min(step, n_draws - start)
+        noise = own * rng.standard_normal((len(c), size), dtype=np.float32)
+        noise += (common * rng.standard_normal((n_clusters, size), dtype=np.float32))[fine.code]
+        hits = (noise < limit) * w[:, None]
+        sums = np.add.reduceat(hits, first, axis=0, dtype=np.float64)
+        found[:, start : start + size] = expected - sums
+    return found
+
+
+def correlation_of(rows: Residuals) -> float | None:
+    """Return the correlation of the copula within clusters of rows; None where there are none."""
+    if rows.code is None:
         return None
-    p = np.clip(fine.mean, 1e-12, 1.0 - 1e-12)
+    p, line = np.clip(rows.mean, 1e-12, 1.0 - 1e-12), calibration_line(rows)
     if line is not None:
         p = expit(line.intercept.estimate + line.slope.estimate * logit(p))
-    rho = correlation_within(code, p, np.clip(fine.outcome / fine.weight, 0.0, 1.0))
-    return Clusters(code, cell, fine.mean, fine.weight, fine.residual, rho)
+    return correlation_within(rows.code, p, np.clip(rows.outcome / rows.weight, 0.0, 1.0))
 
 
 def correlation_within(code: Ints, recalibrated: Floats, outcome: Floats) -> float:
@@ -163,26 +115,27 @@ def correlation_within(code: Ints, recalibrated: Floats, outcome: Floats) -> flo
 
 
 def draw_residuals(
-    cells: Residuals,
+    event: EventCells,
     n_draws: int,
     rng: np.random.Generator,
+    *,
+    correlation: float | None = None,
     truth: Floats | None = None,
-    clusters: Clusters | None = None,
 ) -> Floats:
     r"""Return residual sums of the cells under :math:`y^* \sim c`, shape ``[M, n_draws]``.
 
     Hits of a cell are binomial with its mean probability, or normal if their variance is so
     large that it makes no difference. The residual is scaled to the exact variance of the cell,
-    which differs from the binomial one where its rows differ in weight.
+    which differs from the binomial one where its rows differ in weight. With a `correlation`
+    within clusters rows are drawn together, by a copula.
 
-    `truth` is the true probability of each cell ``[M]``, by default what was predicted; the rows
-    of `clusters` are drawn together.
+    `truth` is the true probability of each cell ``[M]``, by default what was predicted.
     """
-    if clusters is not None:
-        return clusters.draw(n_draws, rng, None if truth is None else cells.mean - truth)
-    n = np.rint(cells.rows).astype(np.int64)
-    p = cells.mean
+    cells, p = event.sums, event.sums.mean
     q = p if truth is None else truth
+    if correlation is not None:
+        return copula_residuals(event, n_draws, rng, correlation, p - q)
+    n = np.rint(cells.rows)
     stated, true = cells.rows * p * (1.0 - p), cells.rows * q * (1.0 - q)
     ratio = divided(cells.variance, stated)
     residual = np.empty((len(n), n_draws))
@@ -193,21 +146,29 @@ def draw_residuals(
     hits = _binomial(n[few], q[few], n_draws, rng)
     expected = (cells.rows * q)[few, None]
     residual[few] = np.sqrt(ratio[few])[:, None] * (expected - hits)
-    if truth is not None:
-        residual += (cells.weight * (p - q))[:, None]
+    residual += (cells.weight * (p - q))[:, None]
     return residual
 
 
-def _binomial(n: Counts, p: Floats, n_draws: int, rng: np.random.Generator) -> Counts:
-    """Return binomial draws ``[M, n_draws]``; those of a few trials are counted one by one."""
-    if n.max(initial=0) > COUNTED_TRIALS:
-        # cell by cell: the generator sets up each distribution only once
-        return rng.binomial(n[:, None], p[:, None], size=(len(n), n_draws))
-    hits = np.zeros((len(n), n_draws), dtype=np.int64)
-    for trial in range(int(n.max(initial=0))):
-        at = np.flatnonzero(n > trial)
-        hits[at] += rng.random((len(at), n_draws)) < p[at, None]
-    return hits
+def _binomial(n: Floats, p: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
+    """Return binomial draws ``[M, n_draws]``, of variances below `NORMAL_VARIANCE`.
+
+    How often each value occurs among the draws of a cell is multinomial; then they are shuffled.
+    That is three times as fast as drawing one by one.
+    """
+    is_high = p > 0.5
+    rare = np.where(is_high, 1.0 - p, p)
+    mean = n * rare
+    # beyond twelve standard deviations of a Poisson number, and more where it is small
+    n_values = 1 + int(np.minimum(n, mean + 12.0 * np.sqrt(mean) + 20.0).max(initial=0.0))
+    share, odds = np.empty((n_values, len(n))), rare / (1.0 - rare)
+    share[0] = np.exp(n * np.log1p(-rare))
+    for k in range(1, n_values):
+        share[k] = share[k - 1] * np.maximum(n - (k - 1), 0.0) / k * odds
+    times = rng.multinomial(n_draws, (share / share.sum(axis=0)).T)
+    values = np.tile(np.arange(n_values, dtype=np.float64), len(n))
+    hits = rng.permuted(np.repeat(values, times.reshape(-1)).reshape(len(n), n_draws), axis=1)
+    return np.where(is_high[:, None], n[:, None] - hits, hits)
 
 
 def indicator(index: Ints, n_bins: int) -> Floats:
@@ -228,7 +189,7 @@ class DrawnTest:
     """of each column of residuals ``[M, J]``; None: it sees other probabilities than these"""
 
 
-def scale_test(event: EventCells, drawn: Floats, *, is_clustered: bool = False) -> DrawnTest:
+def scale_test(event: EventCells, drawn: Floats) -> DrawnTest:
     r"""Is the mean residual of some bin too large, on any of six scales?
 
     .. math:: \max_B \frac{\sum_b S_b^2 / V_b - m_B}{s_B},\qquad B = 1, 2, 4, \dots, 32
@@ -243,7 +204,7 @@ def scale_test(event: EventCells, drawn: Floats, *, is_clustered: bool = False) 
     sum_bins = indicator(event.scale, SCALES)
     levels = pyramid(sum_bins @ drawn)
     variances = pyramid(bin_sums(event.scale, event.sums.variance, SCALES))
-    if is_clustered:
+    if event.fine.code is not None:
         variances = [np.mean(sums**2, axis=1) for sums in levels]
     chi2 = _chi_squares(levels, variances)
     seen = _chi_squares(pyramid(sum_bins @ event.sums.residual[:, None]), variances)
@@ -282,7 +243,7 @@ def _chi_squares(levels: Sequence[Floats], variances: Sequence[Floats]) -> Float
     return np.stack(found)
 
 
-def line_test(event: EventCells, drawn: Floats, *, is_clustered: bool = False) -> DrawnTest:
+def line_test(event: EventCells, drawn: Floats) -> DrawnTest:
     r"""Score test that the calibration line has intercept 0 and slope 1 (Cox).
 
     :math:`U^\top V^{-1} U` with :math:`U = \sum_i r_i (1, \operatorname{logit} c_i)` and its
@@ -294,7 +255,7 @@ def line_test(event: EventCells, drawn: Floats, *, is_clustered: bool = False) -
     design = np.stack([np.ones(len(s)), s - float(variance @ s) / total])
     design *= variance > 0  # a certain prediction has no log-odds
     covariance = (design * variance) @ design.T
-    if is_clustered:
+    if event.fine.code is not None:
         covariance = (design @ drawn) @ (design @ drawn).T / drawn.shape[1]
     inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
 
@@ -317,14 +278,9 @@ class JointTest:
     tests: Sequence[DrawnTest]
 
     @cached_property
-    def nulls(self) -> Floats:
-        """Statistics of the draws ``[T, D]``."""
-        return np.stack([test.null for test in self.tests])
-
-    @cached_property
     def ranks(self) -> Floats:
-        """How many draws reach each of them, itself included ``[T, D]``."""
-        return np.stack([_exceeding(null, null) for null in self.nulls])
+        """How many draws reach each draw, itself included ``[T, D]``."""
+        return np.stack([_exceeding(test.null, test.null) for test in self.tests])
 
     @property
     def each(self) -> list[float]:
@@ -343,23 +299,30 @@ class JointTest:
 
     def _each(self, seen: Floats) -> Floats:
         """Return the p-value of each statistic; `seen` is ``[T, J]``."""
-        found = np.stack([_exceeding(null, s) for null, s in zip(self.nulls, seen, strict=True)])
-        return np.asarray((1 + found) / (1 + self.nulls.shape[1]))
+        return np.asarray((1 + self._reaching(seen)) / (1 + self.ranks.shape[1]))
+
+    def _reaching(self, seen: Floats) -> Floats:
+        """Return how many draws reach each of the statistics ``[T, J]``."""
+        return np.stack([_exceeding(x.null, s) for x, s in zip(self.tests, seen, strict=True)])
 
     def _p_values(self, seen: Floats) -> Floats:
         """Return the p-values ``[J]`` of all statistics together."""
-        each, n = self._each(seen), self.nulls.shape[1]
-        if len(each) == 1:
-            return np.asarray(each[0])
-        least = each.min(axis=0)
-        least[np.isinf(seen).any(axis=0)] = 0.0  # no draw is as extreme as the impossible
-        # the rank of a draw among all, the seen one included, which moves draws below it by one
-        is_below = seen[:, :, None] > self.nulls[:, None, :] + _slack(self.nulls)[:, None, :]
-        ranks = (self.ranks[:, None, :] + is_below).min(axis=0) / (1 + n)
-        return np.asarray((1 + (ranks <= least[:, None] + 1e-12).sum(axis=1)) / (1 + n))
+        found, n = self._reaching(seen), self.ranks.shape[1]
+        if len(found) == 1:
+            return np.asarray((1 + found[0]) / (1 + n))
+        # Ranks are among all, what was seen included, which moves the draws below it by one: a
+        # draw is as extreme as the least of the p-values if it is so in one of the tests.
+        limit = np.minimum(found, 1 + found.min(axis=0))
+        limit[:, np.isinf(seen).any(axis=0)] = 0  # no draw is as extreme as the impossible
+        reached = (self.ranks[:, None, :] <= limit[:, :, None]).any(axis=0)
+        return np.asarray((1 + np.count_nonzero(reached, axis=1)) / (1 + n))
 
     def detectable(
-        self, cells: Residuals, drawn: Floats, rng: np.random.Generator, clusters: Clusters | None
+        self,
+        event: EventCells,
+        drawn: Floats,
+        rng: np.random.Generator,
+        correlation: float | None,
     ) -> float:
         r"""Return the root-mean-square error that would be found with probability .8.
 
@@ -370,7 +333,7 @@ class JointTest:
         outcomes from the wrong one. nan if no error can be found, as when every prediction is
         certain.
         """
-        p = cells.mean
+        cells, p = event.sums, event.sums.mean
         slope = p * (1.0 - p)
         towards_half = 1.0 if float(cells.weight @ (p - 0.5)) >= 0.0 else -1.0
         shapes = (slope * logit(np.clip(p, 1e-12, 1.0 - 1e-12)), towards_half * slope)
@@ -398,7 +361,9 @@ class JointTest:
 
             size = _smallest(lambda size, move=move: is_found(noise + size * move))  # type: ignore[misc]
             while size < 1.0 and not is_found(
-                draw_residuals(cells, noise.shape[1], rng, truth(size), clusters)
+                draw_residuals(
+                    event, noise.shape[1], rng, correlation=correlation, truth=truth(size)
+                )
             ):
                 size = min(1.0, 1.1 * size)
             true = truth(size)

@@ -1,10 +1,11 @@
 """Sums of residuals over neighbouring rows, and the intervals that follow from them."""
 
 import math
-from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import chdtr, chndtrinc, expit, log_expit, logit, ndtri
 
 from focalibrate._array import Floats
@@ -13,8 +14,6 @@ from focalibrate.metrics.interval import NORMAL_95, Interval
 
 MAX_CELLS = 512
 """Number of cells of equal mass; with fewer rows, each row has its own cell."""
-CLASS_CELLS = 128
-"""The same for each of many classes, whose draws are only tested on bins of equal mass."""
 SCALES = 32
 """Bins of the finest scale of the test."""
 BINS = 15
@@ -53,7 +52,7 @@ class Residuals:
     def of_rows(
         cls,
         value: Floats,
-        outcome: Floats,
+        outcome: NDArray[Any],
         weights: Floats | None,
         *,
         copies: bool = False,
@@ -61,7 +60,7 @@ class Residuals:
     ) -> Self:
         """Return one cell per row, in order of the probability `value` ``[N]``."""
         order = np.argsort(value, kind="stable")
-        c, y, one = value[order], outcome[order], np.ones(len(value))
+        c, y, one = value[order], outcome[order].astype(np.float64), np.ones(len(value))
         code = None if code is None else code[order]
         square, variance = (c - y) ** 2, c * (1.0 - c)
         variance *= _noise_share(y, variance)
@@ -97,6 +96,11 @@ class Residuals:
         )  # fmt: skip
 
     @property
+    def n_clusters(self) -> int | None:
+        """Number of clusters; None where rows are independent."""
+        return None if self.code is None else int(self.code.max()) + 1
+
+    @property
     def effective_rows(self) -> float:
         r"""Return :math:`(\sum w)^2 / \sum u`: the number of rows if all weights were equal."""
         return float(self.weight.sum() ** 2 / self.spread.sum())
@@ -122,6 +126,8 @@ def _noise_share(outcome: Floats, variance: Floats) -> float:
 class EventCells:
     """About 512 cells of the rows of one event, in order of its probability, and their bins."""
 
+    fine: Residuals
+    """cells in order of probability, such as one per row; with clusters always rows"""
     sums: Residuals
     rank: Ints
     """rank among cells of equal mass, shape ``[M]``"""
@@ -130,12 +136,25 @@ class EventCells:
     bin: Ints
     """rank among `BINS` bins of equal mass, shape ``[M]``"""
     cell_of_row: Ints
-    """cell of each of the fine cells, shape ``[N]``"""
+    """cell of each of the fine cells, ascending, shape ``[N]``"""
 
-    @property
-    def bins(self) -> Residuals:
-        """The sums over `BINS` bins of equal mass."""
-        return self.sums.binned(self.bin, BINS)
+    def binned(self, index: Ints, n_bins: int) -> Residuals:
+        """Return the sums over bins that `index` ``[M]`` sorts the cells into.
+
+        With clusters, squares are of the sums of a cluster in a bin.
+        """
+        found = self.sums.binned(index, n_bins)
+        if self.fine.code is None:
+            return found
+        square, spread = ((x * x).sum(axis=0) for x in self.cluster_sums(index, n_bins))
+        return replace(found, square=square, spread=spread)
+
+    def cluster_sums(self, index: Ints, n_bins: int) -> tuple[Floats, Floats]:
+        """Return each cluster's residuals and its weights in each bin ``[G, n_bins]``."""
+        assert self.fine.code is not None  # noqa: S101  (asked of clusters only)
+        code, rows = self.fine.code, index[self.cell_of_row]
+        residual, weight = self.fine.residual, self.fine.weight
+        return cluster_sums(residual, code, rows, n_bins), cluster_sums(weight, code, rows, n_bins)
 
 
 def event_cells(fine: Residuals, *, n_cells: int = MAX_CELLS) -> EventCells:
@@ -150,6 +169,7 @@ def event_cells(fine: Residuals, *, n_cells: int = MAX_CELLS) -> EventCells:
     first = _starts(rank, equal_width_index(value, BINS), fifteenth)
     rank = rank[first]
     return EventCells(
+        fine,
         fine.summed_from(first),
         rank,
         rank // (n_cells // SCALES),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,6 @@ from focalibrate._check import (
 from focalibrate.metrics.binning import Ints
 from focalibrate.metrics.residuals import Residuals
 
-if TYPE_CHECKING:
-    from focalibrate.metrics.cells import ClassCells
-
 Event = int | Literal["top label"]
 """What a probability is of: the prediction is right, or the label is a class."""
 Given = Literal["probs", "log_probs", "logits"]
@@ -39,7 +36,7 @@ MAX_TESTED_CLASSES = 20
 CHUNK_ENTRIES = 1 << 16
 """Entries worked on at once: half a megabyte in float64, which stays in the cache."""
 COLUMN_LOOP_MAX = 32
-"""Up to this many classes, a maximum over columns beats NumPy's reduction of short rows."""
+"""Up to this many classes, reductions over columns beat NumPy's reductions of short rows."""
 
 
 CHECKS = {"probs": check_probs, "log_probs": check_log_probs, "logits": check_logits}
@@ -122,29 +119,43 @@ def top_label(rows: NDArray[Any], labels: Ints) -> tuple[Floats, NDArray[np.bool
     """
     n, k = rows.shape
     if k > COLUMN_LOOP_MAX:
-        top, correct = _top(rows, labels, 1)
-        return top.astype(np.float64), correct
+        predicted = rows.argmax(axis=1)
+        return rows[np.arange(n), predicted].astype(np.float64), predicted == labels
     confidence, correct = np.empty(n), np.empty(n, dtype=np.bool_)
     for part in row_chunks(n, k):
-        confidence[part], correct[part] = _top(rows[part].T, labels[part], 0)
+        table = np.ascontiguousarray(rows[part].T)
+        confidence[part], correct[part] = top_of_columns(table, labels[part])
     return confidence, correct
 
 
-def _top(scores: NDArray[Any], labels: Ints, axis: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the top score of each row, and whether the label is the first class that has it."""
-    if axis == 1:
-        predicted = scores.argmax(axis=1)
-        return scores[np.arange(len(labels)), predicted], predicted == labels
-    if scores.flags.c_contiguous:
-        top = scores.max(axis=0)
-    else:
-        top = scores[0].copy()
-        for column in scores[1:]:
-            np.maximum(top, column, out=top)
-    correct = scores[labels, np.arange(len(labels))] == top
-    if sum(np.count_nonzero(column == top) for column in scores) > len(top):  # shared tops
-        correct &= scores.argmax(axis=0) == labels
+def top_of_columns(table: NDArray[Any], labels: Ints) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the same of scores ``[K, N]``; NumPy is slow at many short rows."""
+    top = table.max(axis=0)
+    correct = table[labels, np.arange(len(labels))] == top
+    if np.count_nonzero(table == top) > len(top):  # shared tops
+        correct &= table.argmax(axis=0) == labels
     return top, np.asarray(correct)
+
+
+class RowOptions(TypedDict, total=False):
+    """Which rows a metric of one event is of; see `focalibrate.metrics.ece`."""
+
+    event: Event
+    sample_weight: Array | None
+    binary: bool
+
+
+def read_rows_of_event(
+    probs: Array,
+    labels: Array,
+    *,
+    event: Event = "top label",
+    sample_weight: Array | None = None,
+    binary: bool = False,
+) -> tuple[Floats, NDArray[np.bool_], Floats | None]:
+    """Return the probability of an event, whether it happened, and the weights ``[N]``."""
+    c, y = event_rows(*read(probs, labels, binary=binary), event)
+    return c, y, read_weights(sample_weight, len(c))
 
 
 def event_rows(rows: NDArray[Any], labels: Ints, event: Event) -> tuple[Floats, NDArray[np.bool_]]:
@@ -157,101 +168,6 @@ def event_rows(rows: NDArray[Any], labels: Ints, event: Event) -> tuple[Floats, 
             f'`event` must be "top label" or a class below {rows.shape[1]}, got {event!r}.'
         )
     return rows[:, event].astype(np.float64), labels == event
-
-
-@dataclass(frozen=True, eq=False)
-class RowTerms:
-    """Of each row, in float64: what a sketch sums."""
-
-    confidence: Floats
-    """of the predicted class"""
-    correct: NDArray[np.bool_]
-    nll: Floats
-    """infinite for an impossible label"""
-    brier: Floats
-    positive: tuple[Floats, NDArray[np.bool_]] | None
-    """of two classes: P(class 1), and whether it is the label"""
-
-
-def row_terms(
-    scores: NDArray[Any],
-    labels: Ints,
-    *,
-    given: Given,
-    weights: Floats | None = None,
-    classes: "ClassCells | None" = None,
-) -> RowTerms:
-    """Return the terms of checked scores ``[N, K]`` and labels ``[N]``; `classes` takes them in.
-
-    Numerics:
-        Exponentials are taken in the dtype of the scores, everything after in float64. Logits
-        in float32 give odds that are right to 1e-6 of themselves. The Brier score of a row is
-        formed without cancellation, also where the label's probability is almost 1.
-    """
-    n, k = scores.shape
-    terms = np.empty((3, n))
-    correct = np.empty(n, dtype=np.bool_)
-    positive = np.empty(n) if k == 2 else None
-    # NumPy is slow at many short rows: few classes are taken column by column
-    axis = 0 if k <= COLUMN_LOOP_MAX else 1
-    for part in row_chunks(n, k):
-        chunk, y = scores[part], labels[part]
-        at = (y, np.arange(len(y))) if axis == 0 else (np.arange(len(y)), y)
-        table = np.ascontiguousarray(chunk.T) if axis == 0 else chunk
-        probs, terms[1, part] = _probs_and_nll(table, at, given, axis)
-        own = probs[at]
-        top, correct[part] = _top(probs, y, axis)
-        terms[0, part] = np.minimum(top, 1.0)
-        if positive is not None:
-            positive[part] = np.clip(probs[1], 0.0, 1.0)
-        if classes is not None:
-            classes.add(probs, y, own, None if weights is None else weights[part], axis)
-        terms[2, part] = _brier(probs, at, own, axis)
-    of_positive = None if positive is None else (positive, labels == 1)
-    return RowTerms(terms[0], correct, terms[1], terms[2], of_positive)
-
-
-def _brier(probs: Floats, at: tuple[Any, Any], own: Floats, axis: int) -> Floats:
-    """Return the Brier score of each row: `squares - 2 p + 1` would cancel where p is almost 1."""
-    if not probs.flags.writeable or probs.base is not None:
-        probs = probs.copy()
-    probs[at] = own - 1.0
-    found = np.einsum("kn,kn->n" if axis == 0 else "nk,nk->n", probs, probs)
-    probs[at] = own
-    return np.asarray(found)
-
-
-def _probs_and_nll(
-    table: NDArray[Any], at: tuple[Any, Any], given: Given, axis: int
-) -> tuple[Floats, Floats]:
-    if given == "probs":
-        probs = table.astype(np.float64, copy=False)
-        with np.errstate(divide="ignore"):
-            return probs, -np.log(probs[at])
-    if given == "log_probs":
-        return np.exp(table).astype(np.float64, copy=False), -table[at].astype(np.float64)
-    shifted = table - table.max(axis=axis, keepdims=True)
-    probs = np.exp(shifted).astype(np.float64, copy=False)
-    total = probs.sum(axis=axis, keepdims=True)
-    probs /= total
-    return probs, np.log(total.reshape(-1)) - shifted[at].astype(np.float64)
-
-
-def read_given(
-    probs: Array | None, log_probs: Array | None, logits: Array | None, labels: Array | None
-) -> tuple[Given, NDArray[Any], Ints]:
-    """Return what was given, its rows ``[N, K]`` and the labels ``[N]``."""
-    arrays: dict[Given, Array | None]
-    arrays = {"probs": probs, "log_probs": log_probs, "logits": logits}
-    named = {name: value for name, value in arrays.items() if value is not None}
-    if len(named) != 1 or labels is None:
-        raise ValueError(
-            "`Sketch.of` takes `labels` and exactly one of `probs`, `log_probs` and `logits`, got "
-            f"{', '.join(named) or 'none of them'}{'' if labels is not None else ', no `labels`'}."
-        )
-    ((given, scores),) = named.items()
-    is_binary = given == "probs" and np.ndim(scores) == 1
-    return given, *read(scores, labels, given=given, binary=is_binary)
 
 
 def read_groups(
@@ -277,8 +193,6 @@ class EventRows:
     """Rows with the probability and the outcome of one event."""
 
     kind: EventKind
-    name: str | None
-    """of the class whose probability it is, where it is known"""
     probability: Floats
     """``[N]``"""
     outcome: Floats
@@ -286,12 +200,14 @@ class EventRows:
     weights: Floats | None
     copies: bool
     """whether weights count copies of a row"""
+    code: Ints | None
+    """number of the cluster of each row"""
+    name: str | None = None
+    """of the class whose probability it is, where it is known"""
     probs: NDArray[Any] | None = None
     """of all classes ``[N, K]``, where they are known"""
     labels: Ints | None = None
     class_names: tuple[str, ...] | None = None
-    code: Ints | None = None
-    """number of the cluster of each row"""
 
     @property
     def n_classes(self) -> int:
@@ -307,9 +223,10 @@ class EventRows:
 
     def cells(self) -> Residuals:
         """One cell per row, in order of probability."""
-        return Residuals.of_rows(
-            self.probability, self.outcome, self.weights, copies=self.copies, code=self.code
-        )
+        return self._cells(self.probability, self.outcome)
+
+    def _cells(self, value: Floats, outcome: NDArray[Any]) -> Residuals:
+        return Residuals.of_rows(value, outcome, self.weights, copies=self.copies, code=self.code)
 
     def take(self, at: Ints) -> "EventRows":
         """Return the rows `at`."""
@@ -320,43 +237,46 @@ class EventRows:
             taken["code"] = renumbered(taken["code"])
         return replace(self, **taken)
 
-    def by_class(self) -> "list[tuple[int | None, EventRows]]":
-        """Return the rows of each class's probability, for more than two classes.
+    def by_class(self) -> list[tuple[int | None, Residuals]]:
+        """Return the cells of each class's probability, for more than two classes.
 
         The 20 most frequent by their predictions, and the rest as one class, None. Not by their
         labels: classes chosen because they occurred often would look underestimated.
         """
         if self.probs is None or self.labels is None or self.n_classes == 2:
             return []
-        k = self.n_classes
         w = np.ones(len(self.labels)) if self.weights is None else self.weights
-        largest = np.argsort(-(w @ self.probs), kind="stable")[:MAX_TESTED_CLASSES]
-        found: list[tuple[int | None, EventRows]] = [
-            (int(c), self._of_class(self.probs[:, c].astype(np.float64), self.labels == c))
-            for c in np.sort(largest)
+        largest = most_frequent(w @ self.probs)
+        found: list[tuple[int | None, Residuals]] = [
+            (c, self._cells(self.probs[:, c].astype(np.float64), self.labels == c))
+            for c in largest
         ]
-        if k > MAX_TESTED_CLASSES:
-            is_rest = np.ones(k, dtype=np.bool_)
-            is_rest[largest] = False
+        if self.n_classes > len(largest):
+            is_rest = ~np.isin(np.arange(self.n_classes), largest)
             total = np.clip(self.probs.astype(np.float64) @ is_rest, 0.0, 1.0)
-            found.append((None, self._of_class(total, is_rest[self.labels])))
+            found.append((None, self._cells(total, is_rest[self.labels])))
         return found
 
-    def _of_class(self, value: Floats, happened: NDArray[np.bool_]) -> "EventRows":
-        outcome = happened.astype(np.float64)
-        return EventRows(
-            "positive class", None, value, outcome, self.weights, self.copies, code=self.code
-        )
+
+def most_frequent(expected: Floats) -> list[int]:
+    """Return the classes that are tested one by one, from how often each is expected."""
+    found: list[int] = np.sort(np.argsort(-expected, kind="stable")[:MAX_TESTED_CLASSES]).tolist()
+    return found
 
 
-class EventArguments(TypedDict, total=False):
+class WeightOptions(TypedDict, total=False):
+    """What the rows weigh; see `assess`."""
+
+    sample_weight: Array | None
+    copies: bool
+
+
+class EventArguments(WeightOptions, total=False):
     """Which rows a function is about, beside `probs` and `labels`; see `assess`."""
 
     confidence: Array | None
     correct: Array | None
     event: Event | None
-    sample_weight: Array | None
-    copies: bool
     cluster: Array | None
 
 
@@ -381,40 +301,31 @@ def read_event(
         raise ValueError("pass `probs` with `labels`, or `confidence` with `correct`.")
     if (probs is None) == (confidence is None):
         raise ValueError("pass either `probs` and `labels` or `confidence` and `correct`.")
+    kind: EventKind
+    outcome: NDArray[Any]
     if probs is None or labels is None:
+        kind, of_class = "correct", dict[str, Any]()
         value, outcome = read_outcomes(confidence, correct)
-        found = EventRows("correct", None, value, outcome, None, copies)
     else:
-        found = _class_event(probs, labels, event, class_names)
-    if cluster is not None:
-        found = replace(found, code=cluster_codes(cluster, len(found.outcome)))
-    weights = read_weights(sample_weight, len(found.outcome))
-    if weights is None:
-        return found
-    found = replace(found, weights=weights, copies=copies)
+        names = column_names(probs) if class_names is None else tuple(map(str, class_names))
+        rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
+        k = rows.shape[1]
+        if names is not None and len(names) != k:
+            raise ValueError(f"`class_names` must be {k} names, got {len(names)}.")
+        event = (1 if k == 2 else "top label") if event is None else event
+        value, outcome = event_rows(rows, y, event)
+        of_class = {"labels": y, "class_names": names}
+        kind = "top label" if event == "top label" else "positive class"
+        if event == "top label" or k == 2:
+            of_class["probs"] = rows
+        if event != "top label" and names is not None:
+            of_class["name"] = names[event]
+    n = len(outcome)
+    code = None if cluster is None else cluster_codes(cluster, n)
+    weights = read_weights(sample_weight, n)
+    outcome = outcome.astype(np.float64)
+    found = EventRows(kind, value, outcome, weights, copies, code, **of_class)
     return found if keep_all or found.counts.all() else found.take(np.flatnonzero(found.counts))
-
-
-def _class_event(
-    probs: Array,
-    labels: Array,
-    event: Event | None,
-    class_names: Sequence[str] | None,
-) -> EventRows:
-    names = column_names(probs) if class_names is None else tuple(map(str, class_names))
-    rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
-    k = rows.shape[1]
-    if names is not None and len(names) != k:
-        raise ValueError(f"`class_names` must be {k} names, got {len(names)}.")
-    if event is None:
-        event = 1 if k == 2 else "top label"
-    value, happened = event_rows(rows, y, event)
-    outcome = happened.astype(np.float64)
-    if event == "top label":
-        return EventRows("top label", None, value, outcome, None, False, rows, y, names)
-    name = None if names is None else names[event]
-    known = rows if k == 2 else None
-    return EventRows("positive class", name, value, outcome, None, False, known, y, names)
 
 
 def read_outcomes(confidence: Any, correct: Any) -> tuple[Floats, Floats]:

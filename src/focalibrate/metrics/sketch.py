@@ -22,7 +22,7 @@ from focalibrate.metrics.binning import (
     log_odds_edges,
 )
 from focalibrate.metrics.bounds import BoundOptions, ErrorBounds, bounds_of_cells
-from focalibrate.metrics.cells import COUNTED, Cells, ClassCells, added, row_sums
+from focalibrate.metrics.cells import FIELDS, Cells, ClassCells, row_sums
 from focalibrate.metrics.corp import Corp, corp_of_cells
 from focalibrate.metrics.groups import GroupAssessment, assess_members
 from focalibrate.metrics.interval import Interval, Moments, counts_rows
@@ -31,21 +31,24 @@ from focalibrate.metrics.null import generator
 from focalibrate.metrics.registry import MetricName
 from focalibrate.metrics.residuals import Residuals
 from focalibrate.metrics.rows import (
-    MAX_TESTED_CLASSES,
+    COLUMN_LOOP_MAX,
     Event,
     EventKind,
-    EventRows,
     Given,
-    RowTerms,
-    read_given,
+    most_frequent,
+    read,
     read_groups,
     read_weights,
     renumbered,
-    row_terms,
+    row_chunks,
+    top_label,
+    top_of_columns,
 )
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.smooth import GRID, MIN_WIDTHS
 
+SCORES: Mapping[str, float] = {"nll": math.inf, "brier": 2.0, "error": 1.0}
+"""the scores, and what none of them exceeds"""
 CONFIDENT = 0.99
 """Least confidence that counts as confident (S99)."""
 N_CELLS = 4096
@@ -91,6 +94,86 @@ def class_index(n_classes: int, n_bins: int) -> FineIndex:
 
 
 @dataclass(frozen=True, eq=False)
+class RowTerms:
+    """Rows as a sketch sums them, in float64."""
+
+    n_classes: int
+    confidence: Floats
+    """of the predicted class"""
+    correct: NDArray[np.bool_]
+    nll: Floats
+    """infinite for an impossible label"""
+    brier: Floats
+    positive: tuple[Floats, NDArray[np.bool_]] | None
+    """of two classes: P(class 1), and whether it is the label"""
+    classes: Cells | None
+    """of every class, where they are wanted"""
+    weights: Floats | None
+    """all above 0"""
+    copies: bool | None
+    """whether weights count rows; None: where all are whole"""
+
+
+def row_terms(
+    scores: NDArray[Any],
+    labels: Ints,
+    *,
+    given: Given,
+    weights: Floats | None = None,
+    copies: bool | None = False,
+    n_bins: int = 15,
+) -> RowTerms:
+    """Return the terms of checked scores ``[N, K]`` and labels ``[N]``.
+
+    Numerics:
+        Exponentials are taken in the dtype of the scores, everything after in float64. Logits
+        in float32 give odds that are right to 1e-6 of themselves. The Brier score of a row is
+        formed without cancellation, also where the label's probability is almost 1.
+    """
+    n, k = scores.shape
+    confidence, nll, brier = np.empty((3, n))
+    correct = np.empty(n, dtype=np.bool_)
+    positive = np.empty(n) if k == 2 else None
+    classes = None
+    if k <= MAX_CLASSWISE:
+        classes = ClassCells(k, class_index(k, n_bins), is_counted=counts_rows(weights, copies))
+    axis = 0 if k <= COLUMN_LOOP_MAX else 1
+    for part in row_chunks(n, k):
+        chunk, y = scores[part], labels[part]
+        at = (y, np.arange(len(y))) if axis == 0 else (np.arange(len(y)), y)
+        table = np.ascontiguousarray(chunk.T) if axis == 0 else chunk
+        probs, nll[part] = _probs_and_nll(table, at, given, axis)
+        top, correct[part] = top_of_columns(probs, y) if axis == 0 else top_label(probs, y)
+        confidence[part] = np.minimum(top, 1.0)
+        if positive is not None:
+            positive[part] = np.clip(probs[1], 0.0, 1.0)
+        if classes is not None:
+            classes.add(probs, y, None if weights is None else weights[part], axis)
+        off = probs.copy()
+        off[at] -= 1.0  # `squares - 2 p + 1` would cancel where p is almost 1
+        brier[part] = np.einsum("kn,kn->n" if axis == 0 else "nk,nk->n", off, off)
+    of_positive = None if positive is None else (positive, labels == 1)
+    of_classes = None if classes is None else classes.result()
+    return RowTerms(k, confidence, correct, nll, brier, of_positive, of_classes, weights, copies)
+
+
+def _probs_and_nll(
+    table: NDArray[Any], at: tuple[Any, Any], given: Given, axis: int
+) -> tuple[Floats, Floats]:
+    if given == "probs":
+        probs = table.astype(np.float64, copy=False)
+        with np.errstate(divide="ignore"):
+            return probs, -np.log(probs[at])
+    if given == "log_probs":
+        return np.exp(table).astype(np.float64, copy=False), -table[at].astype(np.float64)
+    shifted = table - table.max(axis=axis, keepdims=True)
+    probs = np.exp(shifted).astype(np.float64, copy=False)
+    total = probs.sum(axis=axis, keepdims=True)
+    probs /= total
+    return probs, np.log(total.reshape(-1)) - shifted[at].astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
 class NamedCells:
     """The cells of many named events, groups or clusters; only filled cells are stored."""
 
@@ -99,7 +182,7 @@ class NamedCells:
     at: Ints
     """position of the name times number of cells plus cell, ascending, shape ``[M]``"""
     sums: Floats
-    """as in `Cells`, shape ``[F, M]``"""
+    """as in `Cells`, shape ``[8, M]``"""
     edges: Floats
     is_counted: bool = True
 
@@ -124,19 +207,18 @@ class NamedCells:
     def __add__(self, other: "NamedCells") -> "NamedCells":
         names = sorted({*self.names, *other.names})
         place = {text: i for i, text in enumerate(names)}
-        n_cells, sides = len(self.edges) - 1, []
-        for side in (self, other):
+        n_cells, sides = len(self.edges) - 1, (self, other)
+        places = []
+        for side in sides:
             moved = np.array([place[text] for text in side.names], dtype=np.intp)
             name, cell = np.divmod(side.at, n_cells)
-            sides.append(moved[name] * n_cells + cell)
-        at = np.union1d(*sides)
-        spread = []
-        for side_at, side in zip(sides, (self, other), strict=True):
-            sums = np.zeros((len(side.sums), len(at)))
-            sums[:, np.searchsorted(at, side_at)] = side.sums
-            spread.append(sums)
+            places.append(moved[name] * n_cells + cell)
+        at = np.union1d(*places)
+        sums = np.zeros((len(FIELDS), len(at)))
+        for side, side_at in zip(sides, places, strict=True):
+            sums[:, np.searchsorted(at, side_at)] += side.sums
         is_counted = self.is_counted and other.is_counted
-        return NamedCells(tuple(names), at, added(*spread), self.edges, is_counted)
+        return NamedCells(tuple(names), at, sums, self.edges, is_counted)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -250,75 +332,48 @@ class Sketch:
             n_bins: bins of ECE, MCE and classwise ECE, which are exact for this number.
         """
         check_n_bins(n_bins)
-        given, scores, y = read_given(probs, log_probs, logits, labels)
-        n = len(y)
-        w = read_weights(sample_weight, n)
-        columns = read_groups(groups, n)
-        members = None if cluster is None else read_groups({"cluster": cluster}, n)["cluster"]
+        arrays: dict[Given, Array | None]
+        arrays = {"probs": probs, "log_probs": log_probs, "logits": logits}
+        named = {name: value for name, value in arrays.items() if value is not None}
+        if len(named) != 1 or labels is None:
+            raise ValueError(
+                "`Sketch.of` takes `labels` and exactly one of `probs`, `log_probs` and `logits`, "
+                f"got {', '.join(named) or 'none of them'}"
+                f"{'' if labels is not None else ', no `labels`'}."
+            )
+        ((given, found),) = named.items()
+        is_binary = given == "probs" and np.ndim(found) == 1
+        scores, y = read(found, labels, given=given, binary=is_binary)
+        w = read_weights(sample_weight, len(y))
+        columns = read_groups(groups, len(y))
+        clustered = {} if cluster is None else {"cluster": cluster}
+        clusters = read_groups(clustered, len(y)).get("cluster")
         if w is not None and not w.all():
             kept = w > 0
             scores, y, w = scores[kept], y[kept], w[kept]
             columns = {name: values[kept] for name, values in columns.items()}
-            members = None if members is None else members[kept]
-        return cls.of_rows(
-            scores, y, given=given, weights=w, copies=copies, groups=columns, clusters=members,
-            n_bins=n_bins,
-        )  # fmt: skip
-
-    @classmethod
-    def of_rows(
-        cls,
-        scores: NDArray[Any],
-        labels: NDArray[Any],
-        *,
-        given: Given,
-        weights: Floats | None = None,
-        copies: bool = False,
-        groups: Mapping[str, NDArray[Any]] | None = None,
-        clusters: NDArray[Any] | None = None,
-        n_bins: int = 15,
-    ) -> Self:
-        """Return the sketch of NumPy rows that are known to be good; nothing is checked."""
-        k, classes = scores.shape[1], None
-        if k <= MAX_CLASSWISE:
-            classes = ClassCells(k, class_index(k, n_bins), weights=weights, copies=copies)
-        terms = row_terms(scores, labels, given=given, weights=weights, classes=classes)
-        return cls.of_terms(
-            terms,
-            n_classes=k,
-            classes=None if classes is None else classes.result(),
-            weights=weights,
-            copies=copies,
-            groups=groups,
-            clusters=clusters,
-            n_bins=n_bins,
-        )
+            clusters = None if clusters is None else clusters[kept]
+        terms = row_terms(scores, y, given=given, weights=w, copies=copies, n_bins=n_bins)
+        return cls.of_terms(terms, groups=columns, clusters=clusters, n_bins=n_bins)
 
     @classmethod
     def of_terms(
         cls,
         terms: RowTerms,
         *,
-        n_classes: int,
-        classes: Cells | None = None,
-        weights: Floats | None = None,
-        copies: bool | None = False,
         groups: Mapping[str, NDArray[Any]] | None = None,
         clusters: NDArray[Any] | None = None,
         n_bins: int = 15,
     ) -> Self:
-        """Return the sketch of rows whose terms are known; nothing is checked.
-
-        `weights` are all above 0; with ``copies=None`` they count rows where all are whole.
-        """
-        w, cell_of = weights, fine_index(n_bins)
-        edges, event = cell_of.edges, (terms.confidence, terms.correct)
-        cell = cell_of(terms.confidence)
+        """Return the sketch of rows whose terms are known; nothing is checked."""
         if groups and clusters is not None:
             raise ValueError(
                 "a sketch keeps sums by group or by cluster, not by both. Pass `groups` or "
                 "`cluster`, or assess the rows themselves with `assess_groups`."
             )
+        w, copies, cell_of = terms.weights, terms.copies, fine_index(n_bins)
+        edges, event = cell_of.edges, (terms.confidence, terms.correct)
+        cell = cell_of(terms.confidence)
         top, positive = Cells.of_index(cell, *event, edges, w, copies=copies), None
         if terms.positive is not None:
             event, cell = terms.positive, cell_of(terms.positive[0])
@@ -337,11 +392,11 @@ class Sketch:
         error = (~terms.correct).astype(np.float64)
         scores = {"nll": terms.nll, "brier": terms.brier, "error": error}
         return cls(
-            n_classes=n_classes,
+            n_classes=terms.n_classes,
             n_bins=n_bins,
             top=top,
             positive=positive,
-            classes=classes,
+            classes=terms.classes,
             scores={name: Moments.of(x, w, copies=copies) for name, x in scores.items()},
             confident=np.array([sure.sum(), sure[1]], dtype=np.float64),
             groups=columns,
@@ -427,14 +482,13 @@ class Sketch:
             )
         n_right = np.rint(cells.accuracy * size).astype(np.intp)
         within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
-        return EventRows(
-            self._event, None,
+        return Residuals.of_rows(
             np.repeat(np.clip(cells.confidence, 0.0, 1.0), size),
-            (within < np.repeat(n_right, size)).astype(np.float64),
-            None if len(named.sums) == len(COUNTED) else np.repeat(cells.weight / size, size),
+            within < np.repeat(n_right, size),
+            np.repeat(cells.weight / size, size),
             copies=named.is_counted,
             code=renumbered(np.repeat(named.at // (len(named.edges) - 1), size)),
-        ).cells()  # fmt: skip
+        )
 
     @property
     def table(self) -> Cells:
@@ -540,7 +594,7 @@ class Sketch:
             error_bound=bound,
             scores={
                 name: self.scores[name].interval(most=most)  # type: ignore[misc]
-                for name, most in MOST.items()
+                for name, most in SCORES.items()
             },
             assessment=assessment,
             groups=assess_members(members, event=self._event, rng=rng),
@@ -570,8 +624,6 @@ def _sum(first: Any, second: Any) -> Any:
 
 GRID_ERROR = 1e-5
 """of `smooth_ece` itself, whose grid is fixed"""
-MOST: Mapping[str, float] = {"nll": math.inf, "brier": 2.0, "error": 1.0}
-"""what no mean score exceeds"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -609,9 +661,8 @@ def _classes(sketch: Sketch) -> list[TestedClass]:
     """Return the cells of the 20 most frequent classes of more than two, where they were kept."""
     if sketch.classes is None or sketch.positive is not None:
         return []
-    expected = sketch.classes.probability.sum(axis=1)
-    frequent = np.sort(np.argsort(-expected, kind="stable")[:MAX_TESTED_CLASSES])
-    return [(int(k), sketch.classes[int(k)].residuals()) for k in frequent]
+    largest = most_frequent(sketch.classes.probability.sum(axis=1))
+    return [(k, sketch.classes[k].residuals()) for k in largest]
 
 
 def _smooth_bound(top: Cells, value: float) -> float:

@@ -1,29 +1,29 @@
 """A sketch as named arrays, and back with everything checked: for files and messages."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate._check import check_n_bins
 from focalibrate.metrics.binning import log_odds_edges
-from focalibrate.metrics.cells import COUNTED, WEIGHTED, Cells
-from focalibrate.metrics.interval import SUMS, Moments
+from focalibrate.metrics.cells import FIELDS, Cells
+from focalibrate.metrics.interval import Moments
 from focalibrate.metrics.sketch import (
     CLUSTER_CELLS,
     MAX_CLASSWISE,
     N_CELLS,
+    SCORES,
     NamedCells,
     Sketch,
     class_index,
     fine_index,
 )
 
-SCORES = ("nll", "brier", "error")
 MAX_BINS = 10_000
-MAX_CLASS_CELLS = 1 << 22
+MAX_CLASS_CELLS = 1 << 21
 """of all classes together, in a file: 134 MB"""
 SLACK = 1e-6
 """of a sum that must not exceed another, relative: rounding and fractional weights"""
@@ -37,13 +37,27 @@ def sketch_to_arrays(sketch: Sketch) -> dict[str, Any]:
         "n_cells": N_CELLS,
         "is_counted": sketch.top.is_counted,
         "confident": sketch.confident,
-        "scores": {name: asdict(moments) for name, moments in sketch.scores.items()},
-        "top": _sparse(sketch.top),
-        "positive": None if sketch.positive is None else _sparse(sketch.positive),
-        "classes": None if sketch.classes is None else _sparse(sketch.classes),
-        "groups": {name: _named(column) for name, column in sketch.groups.items()},
-        "clusters": None if sketch.clusters is None else _named(sketch.clusters),
+        "scores": {
+            name: {"rows": m.rows, "powers": m.powers, "n_infinite": m.n_infinite}
+            for name, m in sketch.scores.items()
+        },
+        "top": _filled(sketch.top),
+        "positive": _filled(sketch.positive),
+        "classes": _filled(sketch.classes),
+        "groups": {name: _filled(column) for name, column in sketch.groups.items()},
+        "clusters": _filled(sketch.clusters),
     }
+
+
+def _filled(cells: Cells | NamedCells | None) -> dict[str, Any] | None:
+    if cells is None:
+        return None
+    if isinstance(cells, NamedCells):
+        names = {"names": list(cells.names), "at": cells.at}
+        return names | dict(zip(FIELDS, cells.sums, strict=True))
+    flat = cells.sums.reshape(len(FIELDS), -1)
+    at = np.flatnonzero(flat.any(axis=0))
+    return {"at": at} | dict(zip(FIELDS, flat[:, at], strict=True))
 
 
 def sketch_from_arrays(record: Mapping[str, Any]) -> Sketch:
@@ -64,125 +78,82 @@ def sketch_from_arrays(record: Mapping[str, Any]) -> Sketch:
         raise ValueError("the confident rows are not among all rows")
     if (n_classes == 2) != (record["positive"] is not None):
         raise ValueError("cells of class 1 are for two classes")
-    positive = classes = clusters = None
-    top = _dense(record["top"], edges, is_counted, total)
-    if record["positive"] is not None:
-        positive = _dense(record["positive"], edges, is_counted, total)
+
+    def cells(name: str, edges: Floats, n_events: int = 1) -> Cells:
+        n_cells = len(edges) - 1
+        at, sums = _read(record[name], n_events * n_cells)
+        dense = np.zeros((len(FIELDS), n_events * n_cells))
+        dense[:, at] = sums
+        _check_mass(dense[0].reshape(n_events, n_cells).sum(axis=1), total)
+        return Cells(dense, edges, is_counted)
+
+    def named(column: Mapping[str, Any], edges: Floats) -> NamedCells:
+        names, n_cells = tuple(column["names"]), len(edges) - 1
+        if not names or not all(isinstance(x, str) for x in names):
+            raise ValueError("the groups have no names")
+        if list(names) != sorted(set(names)):
+            raise ValueError("the names of groups are not in order")
+        at, sums = _read(column, n_cells * len(names))
+        _check_mass(sums[0].sum(), total)
+        if len(np.unique(at // n_cells)) != len(names):
+            raise ValueError("a group is empty")
+        return NamedCells(names, at, sums, edges, is_counted)
+
+    classes = clusters = None
     if record["classes"] is not None:
-        classes = _dense_classes(record["classes"], n_classes, n_bins, is_counted, total)
-    groups = {
-        str(name): _read_named(column, edges, is_counted, total)
-        for name, column in record["groups"].items()
-    }
+        if n_classes > MAX_CLASSWISE:
+            raise ValueError(f"sums by class are for up to {MAX_CLASSWISE} classes")
+        of_class = class_index(n_classes, n_bins).edges
+        if n_classes * len(of_class) > MAX_CLASS_CELLS:  # a small file must not ask for all memory
+            raise ValueError(f"{n_classes:,} classes have {len(of_class) - 1:,} cells each")
+        flat = cells("classes", of_class, n_classes)
+        _check_mass(flat.outcome.sum(), total)
+        sums = flat.sums.reshape(len(FIELDS), n_classes, -1)
+        classes = Cells(sums, of_class, is_counted)
     if record["clusters"] is not None:
-        coarse = log_odds_edges(CLUSTER_CELLS)
-        clusters = _read_named(record["clusters"], coarse, is_counted, total)
+        clusters = named(record["clusters"], log_odds_edges(CLUSTER_CELLS))
     return Sketch(
         n_classes=n_classes,
         n_bins=n_bins,
-        top=top,
-        positive=positive,
+        top=cells("top", edges),
+        positive=None if n_classes != 2 else cells("positive", edges),
         classes=classes,
         scores=scores,
         confident=confident,
-        groups=groups,
+        groups={str(name): named(column, edges) for name, column in record["groups"].items()},
         clusters=clusters,
     )
 
 
-def _sparse(cells: Cells) -> dict[str, Any]:
-    flat = cells.sums.reshape(len(cells.sums), -1)
-    at = np.flatnonzero(flat.any(axis=0))
-    return {"at": at} | dict(zip(WEIGHTED, flat[:, at], strict=False))
-
-
-def _named(column: NamedCells) -> dict[str, Any]:
-    named = {"names": list(column.names), "at": column.at}
-    return named | dict(zip(WEIGHTED, column.sums, strict=False))
-
-
 def _moments(record: Mapping[str, Any], is_counted: bool) -> Moments:
-    sums = [float(record[name]) for name in SUMS]
-    if not (np.isfinite(sums).all() and min(sums) >= 0 and sums[0] >= 1 and sums[1] > 0):
-        raise ValueError("a sum of scores is negative, or there are no rows")
-    n_infinite = _whole(record, "n_infinite", 0)
-    return Moments(*sums, n_infinite=n_infinite, is_counted=is_counted)
+    rows, powers = float(record["rows"]), np.asarray(record["powers"], dtype=np.float64)
+    if powers.shape != (3, 4) or not (np.isfinite(powers).all() and powers.min() >= 0):
+        raise ValueError("a sum of scores is negative")
+    if not (1 <= rows < np.inf and powers[0, 0] > 0):
+        raise ValueError("there are no rows")
+    return Moments(rows, powers, _whole(record, "n_infinite", 0), is_counted)
 
 
-def _dense(record: Mapping[str, Any], edges: Floats, is_counted: bool, total: float) -> Cells:
-    at, sums = _filled(record, len(edges) - 1)
-    _check_cells(sums, total, "cells")
-    return Cells(_spread(at, sums, len(edges) - 1), edges, is_counted)
-
-
-def _dense_classes(
-    record: Mapping[str, Any], n_classes: int, n_bins: int, is_counted: bool, total: float
-) -> Cells:
-    if n_classes > MAX_CLASSWISE:
-        raise ValueError(f"sums by class are for up to {MAX_CLASSWISE} classes")
-    edges = class_index(n_classes, n_bins).edges
-    n_cells = len(edges) - 1
-    if n_classes * n_cells > MAX_CLASS_CELLS:  # a small file must not ask for all memory
-        raise ValueError(f"{n_classes:,} classes have {n_cells:,} cells each")
-    at, sums = _filled(record, n_classes * n_cells)
-    dense = _spread(at, sums, n_classes * n_cells).reshape(len(sums), n_classes, n_cells)
-    cells = Cells(dense, edges, is_counted)
-    for k in range(n_classes):
-        _check_mass(cells.weight[k], total, f"cells of class {k}")
-    slack = SLACK * total  # the first cells are differences of sums
-    if not (dense[1:5] <= cells.weight * (1.0 + SLACK) + slack).all():
-        raise ValueError("a cell of a class has more labels or probability than rows")
-    if not (dense >= -slack).all():
-        raise ValueError("a cell of a class is negative")
-    _check_mass(cells.outcome, total, "labels of all classes")
-    return cells
-
-
-def _read_named(
-    record: Mapping[str, Any], edges: Floats, is_counted: bool, total: float
-) -> NamedCells:
-    names, n_cells = tuple(record["names"]), len(edges) - 1
-    if not names or not all(isinstance(x, str) for x in names):
-        raise ValueError("the groups have no names")
-    if list(names) != sorted(set(names)):
-        raise ValueError("the names of groups are not in order")
-    at, sums = _filled(record, n_cells * len(names))
-    _check_cells(sums, total, "groups")
-    if len(np.unique(at // n_cells)) != len(names):
-        raise ValueError("a group is empty")
-    return NamedCells(names, at, sums, edges, is_counted)
-
-
-def _filled(record: Mapping[str, Any], limit: int) -> tuple[Any, Floats]:
-    """Return the numbers of the filled cells, below `limit`, and their sums ``[F, M]``."""
-    names = WEIGHTED if WEIGHTED[-1] in record else COUNTED
-    sums = np.stack([np.asarray(record[name], dtype=np.float64) for name in names])
+def _read(record: Mapping[str, Any], limit: int) -> tuple[NDArray[np.intp], Floats]:
+    """Return the numbers of the filled cells, below `limit`, and their sums ``[8, M]``."""
+    sums = np.stack([np.asarray(record[name], dtype=np.float64) for name in FIELDS])
     at, n = np.asarray(record["at"], dtype=np.float64), sums.shape[1]
     places = at.astype(np.intp)
     is_rising = bool((np.diff(places) > 0).all()) and bool((places == at).all())
     if at.shape != (n,) or not is_rising or (n and not 0 <= places[0] <= places[-1] < limit):
         raise ValueError("the numbers of cells are not rising whole numbers in range")
+    if not (np.isfinite(sums).all() and (sums >= 0).all()):
+        raise ValueError("a cell is negative")
+    weight = sums[0]
+    slack = SLACK * weight + 1e-9 * (1.0 + weight.sum())  # some cells are differences of sums
+    if not (sums[[1, 2, 5, 6]] <= weight + slack).all():
+        raise ValueError("a cell has more hits or confidence than rows")
     return places, sums
 
 
-def _spread(at: Any, sums: Floats, n: int) -> Floats:
-    dense = np.zeros((len(sums), n))
-    dense[:, at] = sums
-    return dense
-
-
-def _check_cells(sums: Floats, total: float, what: str) -> None:
-    weight = sums[0]
-    if not ((sums[1:5] >= 0) & (sums[1:5] <= weight * (1.0 + SLACK) + 1e-9)).all():
-        raise ValueError("a cell has more hits or confidence than rows")
-    if not (np.isfinite(sums).all() and (weight > 0).all() and (sums >= 0).all()):
-        raise ValueError("a cell is empty or negative")
-    _check_mass(weight, total, what)
-
-
-def _check_mass(weight: Floats, total: float, what: str) -> None:
-    if not np.isfinite(weight).all() or abs(float(weight.sum()) - total) > 1e-6 * total + 1e-6:
-        raise ValueError(f"the {what} do not add up to all rows")
+def _check_mass(weight: Any, total: float) -> None:
+    if not (np.abs(weight - total) <= 1e-6 * total + 1e-6).all():
+        raise ValueError("the cells do not add up to all rows")
 
 
 def _whole(record: Mapping[str, Any], name: str, least: int) -> int:

@@ -1,14 +1,14 @@
 """Smooth calibration error (smECE)."""
 
 import math
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats
 from focalibrate.metrics.binning import bin_sums
-from focalibrate.metrics.rows import Event, event_rows, read, read_weights
+from focalibrate.metrics.rows import RowOptions, read_rows_of_event
 
 GRID = 1 << 15
 """Cells of the grid on [0, 1] that `smooth_ece` computes on."""
@@ -19,14 +19,7 @@ COARSE = 1 << 11
 MAX_SECANTS = 40
 
 
-def smooth_ece(
-    probs: Array,
-    labels: Array,
-    *,
-    event: Event = "top label",
-    sample_weight: Array | None = None,
-    binary: bool = False,
-) -> float:
+def smooth_ece(probs: Array, labels: Array, **rows: Unpack[RowOptions]) -> float:
     r"""Smooth expected calibration error of the top label, free of bins.
 
     With confidence :math:`f_i`, correctness :math:`y_i` and the Gaussian kernel
@@ -59,9 +52,7 @@ def smooth_ece(
         Błasiok & Nakkiran (2023), *Smooth ECE: Principled Reliability Diagrams via Kernel
         Smoothing*.
     """
-    confidence, correct = event_rows(*read(probs, labels, binary=binary), event)
-    weights = read_weights(sample_weight, len(confidence))
-    return smooth_ece_of_rows(confidence, correct, weights)
+    return smooth_ece_of_rows(*read_rows_of_event(probs, labels, **rows))
 
 
 def smooth_ece_of_rows(

@@ -10,7 +10,7 @@ looks at one event (the top label by default), and returns a `TestResult`. With 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.special import chdtrc, ndtr
@@ -20,7 +20,7 @@ from focalibrate._check import check_count
 from focalibrate.metrics.binning import divided
 from focalibrate.metrics.interval import Interval
 from focalibrate.metrics.residuals import Residuals, calibration_line, equal_mass_ranks
-from focalibrate.metrics.rows import Event, read_event
+from focalibrate.metrics.rows import Event, WeightOptions, read_event
 
 __all__ = [
     "CoxResult",
@@ -57,12 +57,7 @@ class CoxResult:
 
 
 def kuiper(
-    probs: Array,
-    labels: Array,
-    *,
-    event: Event = "top label",
-    sample_weight: Array | None = None,
-    copies: bool = False,
+    probs: Array, labels: Array, *, event: Event = "top label", **weights: Unpack[WeightOptions]
 ) -> TestResult:
     r"""Kuiper's test of the cumulative differences.
 
@@ -82,17 +77,12 @@ def kuiper(
         Feller (1951), *The asymptotic distribution of the range of sums of independent
         random variables*.
     """
-    cells = _cells(probs, labels, event, sample_weight, copies=copies)
+    cells = read_event(probs, labels, event=event, **weights).cells()
     return _cumulative(cells, np.ptp, _range_tail)
 
 
 def kolmogorov_smirnov(
-    probs: Array,
-    labels: Array,
-    *,
-    event: Event = "top label",
-    sample_weight: Array | None = None,
-    copies: bool = False,
+    probs: Array, labels: Array, *, event: Event = "top label", **weights: Unpack[WeightOptions]
 ) -> TestResult:
     r"""Kolmogorov–Smirnov test of the cumulative differences.
 
@@ -108,17 +98,12 @@ def kolmogorov_smirnov(
         Arrieta-Ibarra et al. (2022), *Metrics of calibration for probabilistic predictions*;
         Erdős & Kac (1946), *On certain limit theorems of the theory of probability*.
     """
-    cells = _cells(probs, labels, event, sample_weight, copies=copies)
+    cells = read_event(probs, labels, event=event, **weights).cells()
     return _cumulative(cells, lambda steps: np.abs(steps).max(), _maximum_tail)
 
 
 def spiegelhalter(
-    probs: Array,
-    labels: Array,
-    *,
-    event: Event = "top label",
-    sample_weight: Array | None = None,
-    copies: bool = False,
+    probs: Array, labels: Array, *, event: Event = "top label", **weights: Unpack[WeightOptions]
 ) -> TestResult:
     r"""Spiegelhalter's Z: does the Brier score differ from what calibration implies?
 
@@ -136,7 +121,7 @@ def spiegelhalter(
         Spiegelhalter (1986), *Probabilistic prediction in patient management and clinical
         trials*.
     """
-    cells = _cells(probs, labels, event, sample_weight, copies=copies)
+    cells = read_event(probs, labels, event=event, **weights).cells()
     slope = 1.0 - 2.0 * cells.mean
     variance, total = float(slope**2 @ cells.variance), -float(slope @ cells.residual)
     if variance == 0.0:
@@ -152,8 +137,7 @@ def hosmer_lemeshow(
     n_bins: int = 10,
     degrees_of_freedom: int | None = None,
     event: Event = "top label",
-    sample_weight: Array | None = None,
-    copies: bool = False,
+    **weights: Unpack[WeightOptions],
 ) -> TestResult:
     r"""Hosmer–Lemeshow test on bins of equal mass.
 
@@ -172,7 +156,7 @@ def hosmer_lemeshow(
         model*.
     """
     check_count(n_bins, name="n_bins")
-    cells = _cells(probs, labels, event, sample_weight, copies=copies)
+    cells = read_event(probs, labels, event=event, **weights).cells()
     bins = cells.binned(equal_mass_ranks(cells.mean, cells.weight, n_bins), n_bins)
     mean = divided(bins.probability, bins.weight)
     gap, variance = bins.residual, bins.spread * mean * (1.0 - mean)
@@ -204,7 +188,7 @@ def cox(probs: Array, labels: Array, *, event: Event = "top label") -> CoxResult
     References:
         Cox (1958), *Two further applications of a model for binary regression*.
     """
-    line = calibration_line(_cells(probs, labels, event))
+    line = calibration_line(read_event(probs, labels, event=event).cells())
     if line is None:
         raise ValueError(
             "`cox` needs probabilities of at least two values and outcomes of both kinds "
@@ -212,20 +196,6 @@ def cox(probs: Array, labels: Array, *, event: Event = "top label") -> CoxResult
         )
     p_value = float(chdtrc(2, line.likelihood_ratio))
     return CoxResult(line.intercept, line.slope, line.likelihood_ratio, p_value)
-
-
-def _cells(
-    probs: Array,
-    labels: Array,
-    event: Event,
-    sample_weight: Array | None = None,
-    *,
-    copies: bool = False,
-) -> Residuals:
-    """Return one cell per row, in order of the event's probability."""
-    return read_event(
-        probs, labels, event=event, sample_weight=sample_weight, copies=copies
-    ).cells()
 
 
 def _cumulative(

@@ -16,10 +16,9 @@ from focalibrate.engines import versions
 from focalibrate.io import SketchFile, check_time, parse_sketch, sketch_bytes, write_sketch
 from focalibrate.metrics import METRICS, Cells, Sketch
 from focalibrate.metrics.binning import equal_width_edges, equal_width_index
-from focalibrate.metrics.cells import ClassCells, added
-from focalibrate.metrics.rows import RowTerms
+from focalibrate.metrics.cells import class_cells
 from focalibrate.metrics.scores import ConfidentFraction
-from focalibrate.metrics.sketch import MAX_CLASSWISE, class_index, confident_of
+from focalibrate.metrics.sketch import MAX_CLASSWISE, RowTerms, class_index, confident_of
 from focalibrate.nn._inputs import outputs_of
 from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
 from focalibrate.nn._sample import KeptRows, RowSample
@@ -168,25 +167,20 @@ class CalibrationMonitor:
             return
         classes = None
         if terms.probs is not None:
-            builder = ClassCells(k, class_index(k, self.n_bins), weights=terms.weights)
-            own = terms.probs[np.arange(len(terms.labels)), terms.labels]
-            builder.add(terms.probs, terms.labels, own, terms.weights, axis=1)
-            classes = builder.result()
+            index = class_index(k, self.n_bins)
+            classes = class_cells(terms.probs, terms.labels, index, terms.weights)
         positive = None if terms.positive is None else (terms.positive, terms.labels == 1)
-        sketch = Sketch.of_terms(
-            RowTerms(terms.confidence, terms.correct, terms.nll, terms.brier, positive),
-            n_classes=k,
-            classes=classes,
-            weights=terms.weights,
-            copies=None,
-            n_bins=self.n_bins,
-        )
+        found = RowTerms(
+            k, terms.confidence, terms.correct, terms.nll, terms.brier, positive, classes,
+            terms.weights, copies=None,
+        )  # fmt: skip
+        sketch = Sketch.of_terms(found, n_bins=self.n_bins)
         self._sketch = sketch if self._sketch is None else self._sketch + sketch
         cell = equal_width_index(terms.confidence, self.n_bins)
         event = cell, terms.confidence, terms.correct, edges, terms.weights
         if self.by_class:
-            found = Cells.of_index(*event, event=terms.predicted, n_events=k)
-            self._predicted = found if self._predicted is None else self._predicted + found
+            table = Cells.of_index(*event, event=terms.predicted, n_events=k)
+            self._predicted = table if self._predicted is None else self._predicted + table
         if self.per_image:
             self._images += Cells.of_index(*event, event=terms.image, n_events=n_images)
         if self._rows is None:
@@ -416,7 +410,6 @@ class CalibrationMonitor:
 
 
 def _weighted(cells: Cells) -> Any:
-    """Return the sums of an image with those of weights, and whether these count rows."""
-    none = np.zeros((8, cells.n_bins))
+    """Return the sums of an image, and whether its weights count rows."""
     whole = np.full((1, cells.n_bins), float(cells.is_counted))
-    return np.concatenate([added(cells.sums, none), whole])
+    return np.concatenate([cells.sums, whole])

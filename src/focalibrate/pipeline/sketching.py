@@ -26,6 +26,7 @@ from focalibrate.io import (
     sketch_bytes,
 )
 from focalibrate.metrics import Sketch
+from focalibrate.metrics.sketch import row_terms
 from focalibrate.pipeline.work import (
     PartTask,
     Progress,
@@ -189,14 +190,10 @@ def batch_sketch(
     if calibrator is not None:
         scores = log_probs_by_row(calibrator, groups, **{batch.kind: batch.scores})
         given = "log_probs"
-    return Sketch.of_rows(
-        np.asarray(scores),
-        batch.labels,
-        given=given,
-        weights=batch.weights,
-        groups=groups,
-        n_bins=n_bins,
+    terms = row_terms(
+        np.asarray(scores), batch.labels, given=given, weights=batch.weights, n_bins=n_bins
     )
+    return Sketch.of_terms(terms, groups=groups, n_bins=n_bins)
 
 
 def _counted(batches: Iterator[Predictions]) -> Iterator[Predictions]:

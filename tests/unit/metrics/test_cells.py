@@ -171,4 +171,4 @@ def test_equal_mass_of_rows_is_that_of_their_distinct_cells(n, n_bins, digits, s
         Cells.of_equal_mass(c[order], y[order], n_bins),
         Cells.of_equal_mass(c, y, n_bins, np.full(n, 1.0)),
     ):
-        assert_allclose(found.sums[:5], want.sums, atol=1e-12)
+        assert_allclose(found.sums, want.sums, atol=1e-12)

@@ -44,7 +44,9 @@ def same(first, second):
     for name in ("top", "classes"):
         mine, theirs = getattr(first.sketch, name), getattr(second.sketch, name)
         assert_array_equal(mine.sums, theirs.sums)
-    assert first.sketch.scores == second.sketch.scores
+    for name, moments in first.sketch.scores.items():
+        assert_array_equal(moments.powers, second.sketch.scores[name].powers)
+        assert moments.rows == second.sketch.scores[name].rows
 
 
 def test_the_sketch_of_parts_is_that_of_their_rows(parts):
@@ -69,11 +71,11 @@ def test_elsewhere_and_here_give_the_same_bits(parts, serial, tmp_path):
     same(here, sketch_predictions(parts, backend=serial))
     same(here, sketch_predictions(parts, backend=serial, folder=tmp_path / "kept"))
     one = sketch_predictions(parts, batch_rows=7)
-    assert_array_equal(one.sketch.top.sums[[0, 2]], here.sketch.top.sums[[0, 2]])
+    assert_array_equal(one.sketch.top.sums[[0, 5]], here.sketch.top.sums[[0, 5]])
     for name, score in here.sketch.scores.items():
         assert_allclose(one.sketch.scores[name].mean, score.mean, rtol=1e-12)
     backwards = sketch_predictions(sorted(parts.iterdir(), reverse=True))
-    assert_array_equal(backwards.sketch.top.sums[[0, 2]], here.sketch.top.sums[[0, 2]])
+    assert_array_equal(backwards.sketch.top.sums[[0, 5]], here.sketch.top.sums[[0, 5]])
 
 
 def test_a_calibrator_is_applied_first(parts):

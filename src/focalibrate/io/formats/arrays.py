@@ -32,6 +32,7 @@ from focalibrate.io.table import Column, Kind, Schema, Table
 
 NUMBER_KINDS = "fiub"
 TEXT_KINDS = "US"
+BYTES = np.dtype(np.uint8)
 MAX_AXES = 32
 MAX_EXTENT = 1 << 48
 
@@ -157,7 +158,7 @@ class _Array:
     """One array of a file: where its numbers begin, and how they are stored.
 
     Attributes:
-        column: what it is called and holds.
+        column: what it is called and holds, or why it cannot be read.
         dtype: of the stored numbers.
         shape: of the whole array.
         start: bytes before the first number.
@@ -167,10 +168,10 @@ class _Array:
     """
 
     column: Column
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    start: int
-    opened: OpenAt
+    dtype: np.dtype[Any] = BYTES
+    shape: tuple[int, ...] = ()
+    start: int = 0
+    opened: OpenAt | None = None
     by_column: bool = False
     is_bfloat: bool = False
 
@@ -184,6 +185,8 @@ class _Array:
 
     def open(self, stack: ExitStack) -> Any:
         """Return the file at the first number, the numbers row by row."""
+        if self.opened is None:
+            raise self.column.problem or ValueError(f"`{self.column.name}` cannot be read")
         file = self.opened(stack, self.start)
         if not self.by_column:
             return file
@@ -212,7 +215,7 @@ class _Array:
 
 def open_npy(parts: Mapping[str, Part], *, limit: int) -> Opened:
     """Return the rows of `.npy` files, the arrays of one data set, by their names."""
-    arrays: list[_Array | Column] = []
+    arrays = list[_Array]()
     for name, part in parts.items():
         with part.open() as file:
             array = read_header(file, _seeker(part), path=part.path, name=name)
@@ -274,7 +277,7 @@ def open_npz(part: Part, *, limit: int) -> Opened:
     return _opened(path, arrays, limit=limit)
 
 
-def _member(part: Part, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Array | Column:
+def _member(part: Part, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Array:
     """Return an array in an archive, or why it cannot be read."""
     path, name = part.path, info.filename.removesuffix(".npy")
 
@@ -295,7 +298,7 @@ def _member(part: Part, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Arr
             )
         return array
     except PredictionFileError as problem:
-        return Column(name=name, kind="other", problem=problem)
+        return _Array(Column(name=name, kind="other", problem=problem))
 
 
 def open_safetensors(part: Part, *, limit: int) -> Opened:
@@ -321,16 +324,16 @@ def open_safetensors(part: Part, *, limit: int) -> Opened:
     if not isinstance(metadata, dict):
         raise _damaged(path, "its `__metadata__` is not a JSON object")
     reached = data = 8 + length
-    tensors = {k: _tensor(part, k, v, data) for k, v in header.items()}
-    for name, (start, stop, _) in sorted(tensors.items(), key=lambda item: item[1][:2]):
-        if start != reached:
-            gap = "overlaps another tensor" if start < reached else "comes after a gap"
-            raise _damaged(path, f"`{short(name)}` {gap}")
-        reached = stop
+    tensors = [_tensor(part, name, entry, data) for name, entry in header.items()]
+    for tensor in sorted(tensors, key=lambda tensor: (tensor.start, tensor.n_bytes)):
+        if tensor.start != reached:
+            gap = "overlaps another tensor" if tensor.start < reached else "comes after a gap"
+            raise _damaged(path, f"`{short(tensor.column.name)}` {gap}")
+        reached += tensor.n_bytes
     if reached != size:
         raise _damaged(path, f"{size - reached:,} bytes at its end belong to no tensor")
     names = names_from_json(metadata.get("class_names"), path)
-    found = _opened(path, [array for _, _, array in tensors.values()], limit=limit)
+    found = _opened(path, tensors, limit=limit)
     return replace(found, schema=replace(found.schema, class_names=names))
 
 
@@ -341,8 +344,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def _tensor(part: Part, name: str, entry: object, data: int) -> tuple[int, int, _Array | Column]:
-    """Return where a tensor begins and ends, and the array, or why it cannot be read."""
+def _tensor(part: Part, name: str, entry: object, data: int) -> _Array:
+    """Return a tensor as its entry in the header describes it; `data` is where numbers begin."""
     path, called, room = part.path, short(name), part.n_bytes - data
     if not isinstance(entry, dict):
         raise _damaged(path, f"the entry of `{called}` is not a JSON object")
@@ -357,33 +360,29 @@ def _tensor(part: Part, name: str, entry: object, data: int) -> tuple[int, int, 
         raise _damaged(
             path, f"`{called}` should end at byte {stop:,} of the data, which has {room:,}"
         )
-    problem = None
+    stored, problem = np.dtype(DTYPES.get(dtype, "u1")), None
+    expected = math.prod([stored.itemsize, *shape])  # Python integers: no overflow
     if dtype not in DTYPES:
-        problem = file_error(
-            path,
+        problem = (
             f"`{called}` must hold numbers of dtype {', '.join(DTYPES)}; got {short(dtype)}. "
-            "Convert it and save again.",
+            "Convert it and save again."
         )
-    else:
-        stored = np.dtype(DTYPES[dtype])
-        expected = math.prod([stored.itemsize, *shape])  # Python integers: no overflow
-        if expected != stop - start:
-            raise _damaged(
-                path,
-                f"`{called}` of shape {short(shape)} needs {short(expected)} bytes, has "
-                f"{stop - start:,}",
-            )
-        if 0 in shape:
-            text = f"`{called}` is empty: shape {tuple(shape)}. Save some examples."
-            problem = file_error(path, text)
+    elif expected != stop - start:
+        raise _damaged(
+            path,
+            f"`{called}` of shape {short(shape)} needs {short(expected)} bytes, has "
+            f"{stop - start:,}",
+        )
+    elif 0 in shape:
+        problem = f"`{called}` is empty: shape {tuple(shape)}. Save some examples."
     if problem is not None:
-        return data + start, data + stop, Column(name=name, kind="other", problem=problem)
+        column = Column(name=name, kind="other", problem=file_error(path, problem))
+        return _Array(column, shape=(stop - start,), start=data + start)
     is_bfloat = dtype == "BF16"
     column = described(name, tuple(shape), np.dtype(np.float32) if is_bfloat else stored)
     column = replace(column, is_half=column.is_half or is_bfloat)
     at, seeker = data + start, _seeker(part)
-    array = _Array(column, stored, tuple(shape), at, seeker, is_bfloat=is_bfloat)
-    return at, data + stop, array
+    return _Array(column, stored, tuple(shape), at, seeker, is_bfloat=is_bfloat)
 
 
 def _are_counts(value: Any) -> bool:
@@ -402,42 +401,31 @@ def _damaged(path: Path, finding: str) -> PredictionFileError:
     )
 
 
-def _opened(path: Path, arrays: Sequence[_Array | Column], *, limit: int) -> Opened:
-    columns = tuple(a.column if isinstance(a, _Array) else a for a in arrays)
-    sizes = {i: a.shape[0] for i, a in enumerate(arrays) if isinstance(a, _Array) and a.shape}
+def _opened(path: Path, arrays: Sequence[_Array], *, limit: int) -> Opened:
+    sizes = {i: a.shape[0] for i, a in enumerate(arrays) if a.opened is not None and a.shape}
+    columns = tuple(array.column for array in arrays)
     left_out = [f"`{short(c.name)}`" for c in columns if c.problem is not None]
     said = f"left out, as neither plain numbers nor text: {listing(left_out)}"
     notes = (said,) if left_out else ()
     schema = Schema(path=path, columns=columns, is_table=False, notes=notes)
 
-    def checked(i: int) -> _Array:
-        array = arrays[i]
-        if isinstance(array, _Array):
-            return array
-        raise array.problem or file_error(path, f"`{short(array.name)}` cannot be read.")
-
     def whole(wanted: Sequence[int]) -> list[NDArray[Any]]:
         with refused(path, DAMAGE), ExitStack() as stack:
-            found = []
-            for i in wanted:
-                array = checked(i)
-                shaped = replace(array, shape=array.shape or (1,))
-                found.append(shaped.take(array.open(stack), sizes.get(i, 1), path, limit))
-            return found
+            shaped = [replace(arrays[i], shape=arrays[i].shape or (1,)) for i in wanted]
+            return [a.take(a.open(stack), a.shape[0], path, limit) for a in shaped]
 
     def read(wanted: Sequence[int] | None, rows: int, _: int | None) -> Iterator[Table]:
-        needed = [i for i in sizes if wanted is None or i in wanted]
-        for i in wanted or ():
-            checked(i)
-        n_rows = max((sizes[i] for i in needed), default=0)
-        if not n_rows:
-            yield Table(schema, {}, 0)  # whoever needs an array says why it cannot be read
+        needed = sizes if wanted is None else wanted
         with refused(path, DAMAGE), ExitStack() as stack:
-            files = {i: checked(i).open(stack) for i in needed}
+            files = {i: arrays[i].open(stack) for i in needed}
+            n_rows = max((sizes[i] for i in needed if i in sizes), default=0)
+            if not n_rows:
+                yield Table(schema, {}, 0)  # whoever needs an array says why it cannot be read
             for start in range(0, n_rows, rows):
                 taken = {
-                    i: checked(i).take(files[i], max(0, min(rows, sizes[i] - start)), path, limit)
-                    for i in needed
+                    i: arrays[i].take(files[i], max(0, min(rows, n - start)), path, limit)
+                    for i, n in sizes.items()
+                    if i in files
                 }
                 yield Table(schema, taken, min(rows, n_rows - start), start)
 

@@ -4,19 +4,18 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.feather as pa_feather
 import pyarrow.parquet as pa_parquet
 
 from focalibrate.io.bytes import refused
 from focalibrate.io.errors import file_error, short
 from focalibrate.io.formats.opened import Opened
-from focalibrate.io.options import check_fits
 from focalibrate.io.source import Part
 from focalibrate.io.table import Column, Kind, Schema, Table, is_text_type
 
@@ -45,7 +44,8 @@ def open_parquet(part: Part, *, piece_bytes: int | None = None) -> Opened:
             yield from file.iter_batches(batch_size=rows, columns=names, row_groups=wanted)
 
     pieces = tuple(sum(sizes[i][0] for i in r) for r in ranges)
-    return _opened(part, schema, n_rows, batches, ".parquet", pieces if len(pieces) > 1 else ())
+    found = _opened(part.path, schema, batches, ".parquet", pieces, n_rows)
+    return replace(found, n_rows=n_rows, pieces=pieces if len(pieces) > 1 else ())
 
 
 def _ranges(sizes: Sequence[tuple[int, int]], piece_bytes: int) -> list[range]:
@@ -59,18 +59,12 @@ def _ranges(sizes: Sequence[tuple[int, int]], piece_bytes: int) -> list[range]:
     return [r for r in found if sum(sizes[i][0] for i in r)]
 
 
-def open_ipc(part: Part, *, limit: int) -> Opened:
+def open_ipc(part: Part) -> Opened:
     """Return the rows of a feather file, or of an Arrow file or stream."""
     suffix = part.path.suffix or ".arrow"
     with _damage_named(part.path, suffix), part.open() as raw:
-        magic = raw.read(6)
+        is_file = raw.read(6) == b"ARROW1"
         raw.seek(0)
-        if magic.startswith(b"FEA1"):  # the first version is read whole
-            check_fits(part.path, part.n_bytes, limit)
-            table = pa_feather.read_table(raw)
-            table.validate(full=True)
-            return _opened(part, table.schema, table.num_rows, _of_table(table), suffix)
-        is_file = magic == b"ARROW1"
         schema = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(raw).schema
 
     def batches(names: list[str], rows: int, _: int | None) -> Iterator[Any]:
@@ -87,11 +81,7 @@ def open_ipc(part: Part, *, limit: int) -> Opened:
                 for start in range(0, batch.num_rows, rows):
                     yield batch.slice(start, rows)
 
-    return _opened(part, schema, None, batches, suffix)
-
-
-def _of_table(table: Any) -> Batches:
-    return lambda names, rows, _: iter(table.select(names).to_batches(rows))
+    return _opened(part.path, schema, batches, suffix)
 
 
 def _damage_named(path: Path, suffix: str) -> AbstractContextManager[None]:
@@ -100,38 +90,33 @@ def _damage_named(path: Path, suffix: str) -> AbstractContextManager[None]:
 
 
 def _opened(
-    part: Part,
+    path: Path,
     schema: Any,
-    n_rows: int | None,
     batches: Batches,
     suffix: str,
     pieces: tuple[int, ...] = (),
+    n_rows: int | None = None,
 ) -> Opened:
-    path = part.path
     with _damage_named(path, suffix):
         metadata = schema.metadata or {}
         places = list(_places(schema))
     index = _index_names(metadata)
-    counts = Counter(name for name, _, _ in places)
-    tops = Counter(schema.names)
-    columns = tuple(
-        _column(
-            name,
-            kind,
-            is_index=name in index,
-            count=max(counts[name], tops[place[0]]),
-            path=path,
-        )
-        for name, kind, place in places
-    )
-    objects = [field.name for field in schema if pa.types.is_struct(field.type)]
-    inside = [tuple(i for i, p in enumerate(places) if p[2][0] == name) for name in objects]
+    counts, tops = Counter(name for name, _, _ in places), Counter(schema.names)
+    columns = [
+        _column(name, kind, is_index=name in index, count=max(counts[name], tops[top]), path=path)
+        for name, kind, (top, *_) in places
+    ]
+    inside = {
+        field.name: tuple(i for i, (_, _, place) in enumerate(places) if place[0] == field.name)
+        for field in schema
+        if pa.types.is_struct(field.type)
+    }
     found = Schema(
         path=path,
-        columns=columns,
+        columns=tuple(columns),
         objects=tuple(
             (name, fields)
-            for name, fields in zip(objects, inside, strict=True)
+            for name, fields in inside.items()
             if fields and all(columns[i].problem is None for i in fields)
         ),
         class_names=names_from_json(metadata.get(b"class_names"), path),
@@ -155,7 +140,7 @@ def _opened(
         if expected is not None and start != expected:
             raise file_error(path, f"promises {n_rows} rows and holds {start}. Write it again.")
 
-    return Opened(schema=found, read=read, n_rows=n_rows, pieces=pieces)
+    return Opened(schema=found, read=read)
 
 
 def _places(schema: Any) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
@@ -214,19 +199,21 @@ def described_type(stored: Any) -> tuple[Kind, int, np.dtype[Any] | None]:
         return "number", 1, np.dtype(stored.to_pandas_dtype())
     if types.is_decimal(stored):
         return "number", 1, np.dtype(np.float64)
-    if types.is_boolean(stored):
-        return "bool", 1, None
-    if is_text_type(stored) or types.is_binary(stored) or types.is_large_binary(stored):
-        return "text", 1, None
-    if types.is_null(stored):
-        return "empty", 1, None
-    is_fixed = types.is_fixed_size_list(stored)
-    if is_fixed or types.is_list(stored) or types.is_large_list(stored):
-        inner = stored.value_type
-        if types.is_integer(inner) or types.is_floating(inner):
-            width = int(stored.list_size) if is_fixed else -1
-            return "matrix", width, np.dtype(inner.to_pandas_dtype())
-    return "other", 1, None
+    if types.is_list(stored) or types.is_large_list(stored) or types.is_fixed_size_list(stored):
+        kind, _, dtype = described_type(stored.value_type)
+        is_matrix = kind == "number" and not types.is_decimal(stored.value_type)
+        return (
+            ("matrix", getattr(stored, "list_size", -1), dtype)
+            if is_matrix
+            else ("other", 1, None)
+        )
+    named: dict[str, Kind] = {
+        "bool": "bool",
+        "null": "empty",
+        "binary": "text",
+        "large_binary": "text",
+    }
+    return "text" if is_text_type(stored) else named.get(str(stored), "other"), 1, None
 
 
 def names_from_json(raw: object, path: Path) -> tuple[str, ...] | None:

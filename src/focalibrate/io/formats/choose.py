@@ -1,11 +1,13 @@
 """Opening a file: the suffix says the format, and the first bytes confirm it."""
 
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePath
 from typing import IO, Any
 
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from focalibrate.io.bytes import StoredBytes, compression_of
@@ -20,11 +22,18 @@ from focalibrate.io.formats.helm import helm_answers, helm_stats_answers
 from focalibrate.io.formats.inspect_ai import inspect_answers, read_eval, write_eval
 from focalibrate.io.formats.lm_eval import lm_eval_answers, refuse_results
 from focalibrate.io.formats.opened import Opened
-from focalibrate.io.formats.records import Dump, Load, open_json
+from focalibrate.io.formats.records import (
+    document_in,
+    many_objects,
+    records_in,
+    table_of_document,
+    write_json,
+)
 from focalibrate.io.formats.text import open_text
 from focalibrate.io.formats.torch import open_torch
 from focalibrate.io.options import Request
 from focalibrate.io.source import FORMATS, Part, suffix_of
+from focalibrate.io.table import Column, Table
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".p")
 _PICKLE = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
@@ -82,18 +91,23 @@ def answers_in(path: Path, document: Any) -> Answers | None:
     return next((log for log in found if log is not None), None)
 
 
-def open_log(path: Path, load: Load, dump: Dump) -> tuple[Opened | None, Any]:
-    """Return the answers of an evaluation log, or None for any other document; and what it holds.
+def open_log(
+    path: Path,
+    document: Any,
+    load: Callable[[], Any],
+    dump: Callable[[Path, Any], None],
+) -> Opened | None:
+    """Return the answers of an evaluation log, or None for any other document.
 
     Args:
         path: the log.
-        load: reads the document.
+        document: what it holds.
+        load: reads the document again.
         dump: writes it to another file.
     """
-    document = load()
     found = answers_in(path, document)
     if found is None:
-        return None, document
+        return None
 
     def rewrite(target: Path, blocks: Iterable[NDArray[Any]]) -> None:
         again = load()  # the first was let go: it takes many times the memory of the table
@@ -103,29 +117,42 @@ def open_log(path: Path, load: Load, dump: Dump) -> tuple[Opened | None, Any]:
         dump(target, again)
 
     table = table_of_answers(path, found)
-    return replace(table, layout={**table.layout, "rewrite": rewrite}), document
+    return replace(table, layout={**table.layout, "rewrite": rewrite})
 
 
 def _open_eval(part: Part, _: StoredBytes, request: Request) -> Opened:
     local = part.local()
-    log, _ = open_log(
+    load = partial(read_eval, part.path, local, limit=request.limit)
+    log = open_log(
         part.path,
-        lambda: read_eval(part.path, local, limit=request.limit),
+        load(),
+        load,
         lambda target, document: write_eval(target, local, document["samples"]),
     )
     assert log is not None  # noqa: S101  `read_eval` has raised for other archives
     return log
 
 
+def _open_json(source: StoredBytes, limit: int, *, is_lines: bool) -> Opened:
+    """Return the columns of a document, or of one object per line."""
+    with many_objects():
+        load = partial(records_in if is_lines else document_in, source, limit)
+        document = load()
+        if document is None:
+            return _open_json(source, limit, is_lines=not is_lines)
+        log = open_log(source.path, document, load, partial(write_json, is_lines=is_lines))
+        return log or table_of_document(source.path, document)
+
+
 READERS: Mapping[str, Callable[[Part, StoredBytes, Request], Opened]] = {
     ".parquet": lambda part, _, o: open_parquet(part, piece_bytes=o.piece_bytes),
-    ".arrow": lambda part, _, o: open_ipc(part, limit=o.limit),
-    ".feather": lambda part, _, o: open_ipc(part, limit=o.limit),
+    ".arrow": lambda part, _, __: open_ipc(part),
+    ".feather": lambda part, _, __: open_ipc(part),
     ".npy": lambda part, _, o: open_npy({part.path.stem: part}, limit=o.limit),
     ".npz": lambda part, _, o: open_npz(part, limit=o.limit),
     ".safetensors": lambda part, _, o: open_safetensors(part, limit=o.limit),
-    ".jsonl": lambda _, source, o: open_json(source, open_log, is_lines=True),
-    ".json": lambda _, source, o: open_json(source, open_log, is_lines=False),
+    ".jsonl": lambda _, source, o: _open_json(source, o.limit, is_lines=True),
+    ".json": lambda _, source, o: _open_json(source, o.limit, is_lines=False),
     ".xlsx": lambda p, _, o: open_excel(p.path, p.local(), limit=o.limit, sheet=o.sheet),
     ".eval": _open_eval,
     ".pt": lambda part, _, o: open_torch(part.path, part.local(), limit=o.limit),
@@ -143,42 +170,58 @@ def open_part(part: Part, request: Request) -> Opened:
         if suffix not in READERS:
             found = open_text(source, file, request)
     if suffix in READERS:
-        found = READERS[suffix](part, replace(source, limit=request.limit), request)
+        found = READERS[suffix](part, source, request)
     schema = found.schema
-    return replace(found, schema=replace(schema, notes=(*schema.notes, *notes)))
+    found = replace(found, schema=replace(schema, notes=(*schema.notes, *notes)))
+    return _with_partition(found, part) if part.partition and schema.is_table else found
+
+
+def _with_partition(opened: Opened, part: Part) -> Opened:
+    """Add columns that have one value in the whole part, as Hive keeps in names of folders."""
+    schema, width = opened.schema, len(opened.schema.columns)
+    pairs = {
+        width + i: pair
+        for i, pair in enumerate(pair for pair in part.partition if pair[0] not in schema.names)
+    }
+    added = tuple(Column(name=name, kind="text") for name, _ in pairs.values())
+    more = replace(schema, columns=(*schema.columns, *added))
+
+    def read(wanted: Sequence[int] | None, rows: int, piece: int | None) -> Iterator[Table]:
+        own = None if wanted is None else [i for i in wanted if i < width]
+        for table in opened.read(own, rows, piece):
+            cells = {i: pa.repeat(value, table.n_rows) for i, (_, value) in pairs.items()}
+            yield Table(more, {**table.data, **cells}, table.n_rows, table.first_row)
+
+    return replace(opened, schema=more, read=read)
 
 
 def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
     """Return the suffix of the format to read a file as, and a note if its name says another."""
     path, suffix = part.path, suffix_of(part.path)
     found = _format_by_magic(file)
-    is_text = found is None and suffix not in FORMATS and _is_text(file)
+    if found is not None:
+        is_named = found == suffix or {suffix, found} == {".feather", ".arrow"}
+        note = f"is read as {found}, as its first bytes show, not as {suffix}"
+        return (suffix, ()) if is_named else (found, (note,) if suffix in FORMATS else ())
     file.seek(0)
-    is_pickle = suffix != ".pt" and file.read(2) in _PICKLE
-    if found is None and (suffix in PICKLES or is_pickle):
+    if suffix in PICKLES or (suffix != ".pt" and file.read(2) in _PICKLE):
         raise file_error(
             path,
             "is a pickle, which can run any code when it is opened, so it is not opened. Save a "
             "data frame with `df.to_csv('val.csv')`, arrays with "
             "`np.savez('val.npz', logits=logits, labels=labels)`.",
         )
-    if found is None and suffix in OTHERS:
+    if suffix in OTHERS:
         advice = OTHERS[suffix].format(path=str(path))
         raise file_error(path, f"{suffix} files are not read. {advice}")
-    if suffix not in FORMATS and found is None:
-        if not is_text:
-            raise file_error(
-                path, f"has an unknown suffix {short(suffix)!r}. Give one of {', '.join(FORMATS)}."
-            )
-        found = ".csv"
-    if found is None or found == suffix or {suffix, found} == {".feather", ".arrow"}:
-        return suffix, ()
-    if suffix not in FORMATS:
-        return found, ()
-    return found, (f"is read as {found}, as its first bytes show, not as {suffix}",)
+    if suffix not in FORMATS and not _is_text(file):
+        raise file_error(
+            path, f"has an unknown suffix {short(suffix)!r}. Give one of {', '.join(FORMATS)}."
+        )
+    return (suffix if suffix in FORMATS else ".csv"), ()
 
 
-MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"ARROW1": ".arrow", b"FEA1": ".feather"}
+MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"ARROW1": ".arrow"}
 """First bytes of files."""
 
 

@@ -116,11 +116,9 @@ def _top(text: IO[str], path: Path, *, told: bool | None, encoding: str) -> Top:
     if at >= 0:
         kept.insert(0, lines[at].lstrip().lstrip("#"))
     try:
-        if kept[0].count('"') % 2:
-            raise csv.Error("a name of a column goes on in the next line")
-        rows = [cells_of(line, separator) for line in kept]
+        rows = rows_in(kept, separator)
     except csv.Error as error:
-        rows = _joined_rows(kept, separator, path, error)
+        raise _bad_quote(kept, path) from error
     comma = find_decimal_comma(rows[1:] or rows, path=path)
     _check_one_header(rows, path)
     has_header, row_names = find_header(
@@ -152,26 +150,17 @@ def _thousands(rows: Sequence[Sequence[str]]) -> str:
     return cells[0] if cells and all(_THOUSANDS.fullmatch(cell) for cell in cells) else ""
 
 
-def _joined_rows(
-    lines: Sequence[str], separator: str | None, path: Path, error: csv.Error
-) -> list[list[str]]:
-    """Return the rows of lines some of which go on in the next."""
-    try:
-        if separator is None:
-            return [split_spaces(line) for line in lines]
-        return list(csv.reader((f"{line}\n" for line in lines), delimiter=separator))
-    except csv.Error as inner:
-        most = csv.field_size_limit()
-        for i, line in enumerate(lines, start=1):
-            if len(line) > most:
-                raise file_error(
-                    path, f"line {i} has a cell of more than {most:,} characters."
-                ) from inner
-        raise file_error(
-            path,
-            "line 1 has an unclosed or misplaced quote. Correct it, and write quotes in a cell "
-            'twice ("").',
-        ) from inner
+def _bad_quote(lines: Sequence[str], path: Path) -> PredictionFileError:
+    """Return the error for lines that cannot be cut into cells."""
+    most = csv.field_size_limit()
+    for i, line in enumerate(lines, start=1):
+        if len(line) > most:
+            return file_error(path, f"line {i} has a cell of more than {most:,} characters.")
+    return file_error(
+        path,
+        "line 1 has an unclosed or misplaced quote. Correct it, and write quotes in a cell twice "
+        '("").',
+    )
 
 
 def _comment_header(lines: list[str], kept: list[str], separator: str | None) -> int:
@@ -274,12 +263,17 @@ def zero_bytes(path: Path) -> PredictionFileError:
     )
 
 
+def rows_in(lines: Sequence[str], separator: str | None) -> list[list[str]]:
+    """Return the cells of lines, stripped; one in quotes may go on in the next line."""
+    if separator is None:
+        return [split_spaces(line) for line in lines]
+    rows = csv.reader((f"{line}\n" for line in lines), delimiter=separator)
+    return [[cell.strip() for cell in row] for row in rows]
+
+
 def cells_of(line: str, separator: str | None) -> list[str]:
     """Return the cells of one line, stripped."""
-    if separator is None:
-        return split_spaces(line)
-    found = next(csv.reader([line], delimiter=separator), [])
-    return [cell.strip() for cell in found]
+    return next(iter(rows_in([line], separator)), [])
 
 
 def split_spaces(line: str) -> list[str]:
@@ -328,9 +322,7 @@ def _share_of_numbers(lines: Sequence[str], mark: str) -> float:
 
 def _counts(lines: Sequence[str], mark: str | None) -> list[int] | None:
     try:
-        if mark is None:
-            return [len(cells_of(line, mark)) for line in lines]
-        counts = [len(row) for row in csv.reader((f"{x}\n" for x in lines), delimiter=mark)]
+        counts = [len(row) for row in rows_in(lines, mark)]
     except csv.Error:
         return None
     is_cut = len(counts) > 2 and len(counts) < len(lines)  # the last may go on below the sample

@@ -1,7 +1,7 @@
 """One opened file: what is known of it, and its rows, some at a time."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,10 +36,19 @@ class Opened:
     digest: Callable[[], str | None] | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def is_text(self) -> bool:
-        """Whether this is a text table, whose columns are described by its first rows."""
-        return self.schema.separator is not None
+    def as_in(self, first: Schema, places: Sequence[int]) -> "Opened":
+        """Return the file with its columns in the order of `first`, where they are at `places`.
+
+        Its tables have the columns that `first` describes, its schema says what it has itself.
+        """
+
+        def read(wanted: Sequence[int] | None, rows: int, piece: int | None) -> Iterator[Table]:
+            theirs = None if wanted is None else [places[i] for i in wanted]
+            for table in self.read(theirs, rows, piece):
+                yield table.in_order(first, places)
+
+        columns = tuple(self.schema.columns[i] for i in places)
+        return replace(self, schema=replace(self.schema, columns=columns), read=read)
 
 
 def in_memory(schema: Schema, data: Mapping[int, Any], n_rows: int) -> Opened:

@@ -3,16 +3,17 @@
 import gc
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
-from focalibrate.io.bytes import DAMAGE, StoredBytes, damage_named, text_file
+from focalibrate.io.bytes import StoredBytes, damage_named, text_file
 from focalibrate.io.cells import is_number
 from focalibrate.io.errors import PredictionFileError, file_error, short
 from focalibrate.io.formats.arrow import described_type
@@ -29,18 +30,8 @@ MAX_CLASSES = 10_000
 """Most classes of a list of names and scores in one record."""
 
 
-Load: TypeAlias = Callable[[], Any]
-"""Reads a document."""
-
-Dump: TypeAlias = Callable[[Path, Any], None]
-"""Writes a document to a file."""
-
-AsLog: TypeAlias = Callable[[Path, Load, Dump], tuple[Opened | None, Any]]
-"""Returns the table of an evaluation log, or None for other documents; and the document."""
-
-
 @contextmanager
-def _many_objects() -> Iterator[None]:
+def many_objects() -> Iterator[None]:
     """Do not look for cycles meanwhile: parsed JSON has none, and looking doubles the time."""
     was = gc.isenabled()
     gc.disable()
@@ -51,38 +42,13 @@ def _many_objects() -> Iterator[None]:
             gc.enable()
 
 
-def open_json(source: StoredBytes, as_log: AsLog, *, is_lines: bool) -> Opened:
-    """Return the columns of a document, or of one object per line.
-
-    A document is a list of records, or a mapping from columns to values: the forms of pandas'
-    `to_json`: ``records``, ``columns``, ``index``, ``list``, ``split`` and ``table``.
-    """
-    if is_lines and _is_list(source):  # as early versions of lm-evaluation-harness wrote them
-        is_lines = False
-
-    def dump(target: Path, document: Any) -> None:
-        with text_file(target, ".jsonl" if is_lines else ".json") as file:
-            if is_lines:
-                file.writelines(json.dumps(r, ensure_ascii=False) + "\n" for r in document)
-            else:
-                json.dump(document, file, ensure_ascii=False)
-
-    with _many_objects():
-        load = _records if is_lines else _document
-        log, document = as_log(source.path, lambda: load(source), dump)
-        if document is None:
-            return open_json(source, as_log, is_lines=True)
-        return log or _table(source.path, document)
-
-
-def _is_list(source: StoredBytes) -> bool:
-    """Return whether a file begins as a list of objects over several lines does."""
-    try:
-        with source.open() as binary:
-            start = binary.read(256).removeprefix(b"\xef\xbb\xbf").split()
-    except (OSError, *DAMAGE):
-        return False
-    return start[:1] == [b"["] or start[:1] == [b"[{"]
+def write_json(target: Path, document: Any, *, is_lines: bool) -> None:
+    """Write a document, or a list of records line by line."""
+    with text_file(target, ".jsonl" if is_lines else ".json") as file:
+        if is_lines:
+            file.writelines(json.dumps(r, ensure_ascii=False) + "\n" for r in document)
+        else:
+            json.dump(document, file, ensure_ascii=False)
 
 
 @contextmanager
@@ -99,15 +65,19 @@ def _utf8(source: StoredBytes) -> Iterator[IO[str]]:
         raise file_error(source.path, "must be UTF-8 text. Write it again.") from error
 
 
-def _records(source: StoredBytes) -> list[dict[str, Any]]:
-    records = []
-    taken = 0
+def records_in(source: StoredBytes, limit: int) -> list[dict[str, Any]] | None:
+    """Return one object per line; None where it is a list over several lines."""
+    records, taken = [], 0
+    with _utf8(source) as text:  # early versions of lm-evaluation-harness wrote such lists
+        if text.read(256).split()[:1] in (["["], ["[{"]):
+            return None
     with _utf8(source) as text:
-        for number, line in enumerate(text, start=1):
+        lines = iter(partial(text.readline, limit), "")  # a line may have no end
+        for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             taken += len(line)
-            check_fits(source.path, taken * MEMORY_FACTOR, source.limit)
+            check_fits(source.path, taken * MEMORY_FACTOR, limit)
             record = _parsed(line, source, f"line {number}")
             if _is_numbers(record):
                 record = {source.path.stem: record}
@@ -123,11 +93,12 @@ def _records(source: StoredBytes) -> list[dict[str, Any]]:
     return records
 
 
-def _document(source: StoredBytes) -> Any:
+def document_in(source: StoredBytes, limit: int) -> Any:
     """Return a JSON document; None where it has one object per line, whatever its suffix says."""
-    check_fits(source.path, source.size * MEMORY_FACTOR, source.limit)
+    check_fits(source.path, source.size * MEMORY_FACTOR, limit)
     with _utf8(source) as file:
-        text = file.read()
+        text = file.read(limit // MEMORY_FACTOR + 1)
+    check_fits(source.path, len(text) * MEMORY_FACTOR, limit)
     try:
         return _parsed(text, source, "the file")
     except PredictionFileError:
@@ -136,7 +107,12 @@ def _document(source: StoredBytes) -> Any:
         raise
 
 
-def _table(path: Path, document: Any) -> Opened:
+def table_of_document(path: Path, document: Any) -> Opened:
+    """Return the columns of a list of records, or of a mapping from columns to values.
+
+    These are the forms of pandas' `to_json`: ``records``, ``columns``, ``index``, ``list``,
+    ``split`` and ``table``.
+    """
     if isinstance(document, list) and document and all(isinstance(r, dict) for r in document):
         return table_of_records(path, document)
     if isinstance(document, list) and document and all(map(is_pipeline_output, document)):
@@ -184,18 +160,17 @@ def _class_names(document: dict[str, Any]) -> tuple[tuple[str, ...] | None, dict
 
 def _from_mapping(document: dict[str, Any]) -> dict[str, list[Any]] | None:
     """Return columns of a JSON object, or None if its form is not known."""
-    if set(document) >= {"columns", "data"} and isinstance(document["data"], list):  # split
-        names, rows = document["columns"], document["data"]
-        if isinstance(names, list) and all(
+    names, rows = document.get("columns"), document.get("data")
+    if "columns" in document and isinstance(rows, list):  # split
+        is_even = isinstance(names, list) and all(
             isinstance(r, list) and len(r) == len(names) for r in rows
-        ):
-            return {str(n): [r[i] for r in rows] for i, n in enumerate(names)}
-        return None
-    if "schema" in document and isinstance(document.get("data"), list):  # table
-        rows = document["data"]
-        if rows and all(isinstance(r, dict) for r in rows):
-            return {str(n): [r.get(n) for r in rows] for n in rows[0]}
-        return None
+        )
+        return (
+            {str(n): [r[i] for r in rows] for i, n in enumerate(names or ())} if is_even else None
+        )
+    if "schema" in document and isinstance(rows, list):  # table
+        is_even = bool(rows) and all(isinstance(r, dict) for r in rows)
+        return {str(n): [r.get(n) for r in rows] for n in rows[0]} if is_even else None
     if document and all(isinstance(v, list) for v in document.values()):
         return document
     if document and all(isinstance(v, Mapping) for v in document.values()):

@@ -123,11 +123,16 @@ def _batches(
     done = 0
     if top.is_plain:
         try:
-            for batch in _parsed(_Checked(source, done_reading), top, wanted):
-                yield batch
-                done += len(batch)
+            with _Checked(source) as stream:
+                found = _parsed(stream, top, wanted)
+                for batch in _without_blank_end(found) if top.width == 1 else found:
+                    yield batch
+                    done += len(batch)
+                stream.check_end(done_reading)
             return
-        except pa.ArrowInvalid:
+        except pa.ArrowInvalid as error:
+            if str(error).startswith("Empty CSV file"):
+                return
             deque(rows_of(source, top), maxlen=0)  # raises our error where a line is bad
     # pyarrow cannot read it as it is, but every line is good: Python can.
     found = _split(source, top, wanted)
@@ -147,38 +152,28 @@ def _split(source: StoredBytes, top: Top, wanted: list[int]) -> Iterator[Any]:
 
 
 def _parsed(stream: "_Checked", top: Top, wanted: list[int]) -> Iterator[Any]:
+    """Yield the rows as pyarrow finds them."""
     names = [str(i) for i in range(top.width)]
-    try:
-        reader = pa_csv.open_csv(
-            pa.PythonFile(stream, mode="r"),
-            read_options=pa_csv.ReadOptions(
-                column_names=names,
-                block_size=max(BLOCK, 8 * top.longest),
-                use_threads=False,
-                skip_rows_after_names=top.header_lines,
-            ),
-            parse_options=pa_csv.ParseOptions(
-                delimiter=top.separator,
-                newlines_in_values=True,
-                ignore_empty_lines=top.width > 1,
-            ),
-            convert_options=pa_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
-                include_columns=[str(i) for i in wanted],
-                null_values=[],
-                strings_can_be_null=False,
-            ),
-        )
-        yield from _without_blank_end(reader) if top.width == 1 else reader
-    except pa.ArrowInvalid as error:
-        stream.raise_own()
-        if str(error).startswith("Empty CSV file"):
-            return
-        raise
-    else:
-        stream.check_end()
-    finally:
-        stream.close()
+    yield from pa_csv.open_csv(
+        pa.PythonFile(stream, mode="r"),
+        read_options=pa_csv.ReadOptions(
+            column_names=names,
+            block_size=max(BLOCK, 8 * top.longest),
+            use_threads=False,
+            skip_rows_after_names=top.header_lines,
+        ),
+        parse_options=pa_csv.ParseOptions(
+            delimiter=top.separator,
+            newlines_in_values=True,
+            ignore_empty_lines=top.width > 1,
+        ),
+        convert_options=pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            include_columns=[str(i) for i in wanted],
+            null_values=[],
+            strings_can_be_null=False,
+        ),
+    )
 
 
 def _without_blank_end(batches: Any) -> Iterator[Any]:
@@ -193,54 +188,40 @@ def _without_blank_end(batches: Any) -> Iterator[Any]:
             held = [batch.slice(last[-1] + 1)]
 
 
-class _Checked:
-    """The bytes of a table in UTF-8, checked for what pyarrow would pass over."""
+class _Checked(io.RawIOBase):
+    """The bytes of a table, checked for what pyarrow would pass over."""
 
-    closed = False
-
-    def __init__(self, source: StoredBytes, done: Callable[[str], None]) -> None:
-        self._source, self._file = source, source.open()
+    def __init__(self, source: StoredBytes) -> None:
+        self._path, self._file = source.path, source.open()
         self._digest = None if source.compression else hashlib.sha256()
-        self._done = done
-        self._error: BaseException | None = None
         self._quotes = 0
-        self._is_first = True
 
-    def read(self, size: int | None = None) -> bytes:
-        try:
-            piece = self._next(size or -1)
-            if b"\0" in piece:
-                raise zero_bytes(self._source.path)
-        except BaseException as error:
-            self._error = error
-            raise
-        self._quotes += piece.count(b'"')
-        return piece
+    def readable(self) -> bool:
+        return True
 
-    def _next(self, size: int) -> bytes:
+    def read(self, size: int = -1) -> bytes:
         piece = self._file.read(size)
         if self._digest is not None:
             self._digest.update(piece)
-        if self._is_first:
-            self._is_first = False
-            return piece.removeprefix(b"\xef\xbb\xbf") or self._next(size)
+        if b"\0" in piece:
+            raise zero_bytes(self._path)
+        self._quotes += piece.count(b'"')
         return piece
 
-    def raise_own(self) -> None:
-        """Raise what stopped the reading, which pyarrow turns into an error of its own."""
-        if self._error is not None:
-            raise self._error
+    def check_end(self, done: Callable[[str], None]) -> None:
+        """Raise where a quote is not closed: the rest of the table would be one cell.
 
-    def check_end(self) -> None:
-        """Raise where a quote is not closed: the rest of the table would be one cell."""
-        self.raise_own()
+        Args:
+            done: takes the SHA-256 of all bytes.
+        """
         if self._digest is not None and not self._file.read(1):
-            self._done(self._digest.hexdigest())
+            done(self._digest.hexdigest())
         if self._quotes % 2:
             raise pa.ArrowInvalid("a quote is not closed")
 
     def close(self) -> None:
         self._file.close()
+        super().close()
 
 
 def rows_of(source: StoredBytes, top: Top) -> Iterator[list[str]]:

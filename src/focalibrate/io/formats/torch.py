@@ -2,7 +2,8 @@
 
 import pickletools
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,23 @@ def open_torch(path: Path, local: Path, *, limit: int) -> Opened:
     with refused(path, NOT_TENSORS):  # torch does not document what a damaged file raises
         _check_pickle(path, local, limit=limit)
         stored = torch.load(local, map_location="cpu", weights_only=True, mmap=False)
-    arrays, class_names = _arrays(stored, path, torch)
-    columns = tuple(_column(name, stored, arrays) for name in arrays)
-    schema = Schema(path=path, columns=columns, is_table=False, class_names=class_names)
-    data = {i: array for i, array in enumerate(arrays.values()) if array.ndim}
-    n_rows = max((len(array) for array in data.values()), default=0)
-    return in_memory(schema, data, n_rows)
+    columns, data, class_names = list[Column](), dict[int, NDArray[Any]](), None
+    for name, value in _named(stored, path, torch).items():
+        array = _array(value, torch)
+        if array is None:
+            continue
+        if name in ("class_names", "classes") and array.dtype == object:
+            class_names = tuple(array.tolist())
+            continue
+        array = as_text(array, path=path, name=name)
+        if array.ndim:
+            data[len(columns)] = array
+        is_half = "float16" in str(getattr(value, "dtype", ""))
+        columns.append(replace(described(name, array.shape, array.dtype), is_half=is_half))
+    if not columns:
+        raise file_error(path, "holds no tensors. Save a dictionary of tensors.")
+    schema = Schema(path=path, columns=tuple(columns), is_table=False, class_names=class_names)
+    return in_memory(schema, data, max(map(len, data.values()), default=0))
 
 
 def _check_pickle(path: Path, local: Path, *, limit: int) -> None:
@@ -60,66 +72,38 @@ def _check_pickle(path: Path, local: Path, *, limit: int) -> None:
                 raise ValueError(f"it names {name}")
 
 
-def _column(name: str, stored: Any, arrays: Mapping[str, NDArray[Any]]) -> Column:
-    found = described(name, arrays[name].shape, arrays[name].dtype)
-    tensor = stored.get(name) if isinstance(stored, Mapping) else stored
-    is_half = "float16" in str(getattr(tensor, "dtype", ""))
-    return replace(found, is_half=is_half)
-
-
-def _named(items: list[Any], torch: Any) -> dict[str, Any]:
-    """Return the tensors of a list by name: scores and labels, where there is one of each."""
-    names = {True: "scores", False: "labels"}
-    if len(items) == 2 and all(isinstance(item, torch.Tensor) for item in items):
-        found = {names[item.is_floating_point()]: item for item in items}
-        if len(found) == 2 and found["labels"].ndim == 1 and found["scores"].ndim <= 2:
-            return found
-    return {f"tensor_{i}": item for i, item in enumerate(items)}
-
-
-def _joined(items: Sequence[Any], torch: Any) -> Any:
-    """Return a list of batches as one tensor; anything else as it is."""
-    if not all(isinstance(item, torch.Tensor) for item in items):
-        return items
-    try:
-        return torch.cat([torch.atleast_1d(item) for item in items])
-    except RuntimeError:  # batches of other widths
-        return items
-
-
-def _arrays(
-    stored: Any, path: Path, torch: Any
-) -> tuple[dict[str, NDArray[Any]], tuple[str, ...] | None]:
+def _named(stored: Any, path: Path, torch: Any) -> dict[str, Any]:
+    """Return what was saved by its names: of two tensors, scores and labels if they can be."""
     if isinstance(stored, torch.Tensor):
-        stored = {path.stem: stored}
-    elif isinstance(stored, (list, tuple)):
-        stored = _named(list(stored), torch)
-    if not isinstance(stored, Mapping):
+        return {path.stem: stored}
+    if isinstance(stored, Mapping):
+        return {key: value for key, value in stored.items() if isinstance(key, str)}
+    if not isinstance(stored, (list, tuple)):
         raise file_error(
             path,
             f"must hold tensors, got {type(stored).__name__}. Save a dictionary of tensors.",
         )
-    arrays: dict[str, NDArray[Any]] = {}
-    class_names = None
-    for key, value in stored.items():
-        if not isinstance(key, str):
-            continue
-        if isinstance(value, (list, tuple)) and value:
-            value = _joined(value, torch)
-        if isinstance(value, torch.Tensor):
-            if value.layout != torch.strided or value.is_quantized or value.is_complex():
-                continue
-            if "float16" in str(value.dtype) or "float8" in str(value.dtype):
-                value = value.float()
-            arrays[key] = as_text(value.detach().numpy(), path=path, name=key)
-        elif isinstance(value, (list, tuple)) and value:
-            if all(isinstance(item, str) for item in value):
-                if key in ("class_names", "classes"):
-                    class_names = tuple(value)
-                else:
-                    arrays[key] = np.array(value, dtype=object)
-            elif all(isinstance(item, (int, float)) for item in value):
-                arrays[key] = np.array(value)
-    if not arrays:
-        raise file_error(path, "holds no tensors. Save a dictionary of tensors.")
-    return arrays, class_names
+    if len(stored) == 2 and all(isinstance(item, torch.Tensor) for item in stored):
+        found = {("labels", "scores")[item.is_floating_point()]: item for item in stored}
+        if len(found) == 2 and found["labels"].ndim == 1 and found["scores"].ndim <= 2:
+            return found
+    return {f"tensor_{i}": item for i, item in enumerate(stored)}
+
+
+def _array(value: Any, torch: Any) -> NDArray[Any] | None:
+    """Return a tensor, batches of one, or a list of numbers or of text; None for other things."""
+    if isinstance(value, (list, tuple)) and value:
+        if all(isinstance(item, str) for item in value):
+            return np.array(value, dtype=object)
+        if all(isinstance(item, (int, float)) for item in value):
+            return np.array(value)
+        if all(isinstance(item, torch.Tensor) for item in value):
+            with suppress(RuntimeError):  # batches of other widths
+                value = torch.cat([torch.atleast_1d(item) for item in value])
+    if not isinstance(value, torch.Tensor):
+        return None
+    if value.layout != torch.strided or value.is_quantized or value.is_complex():
+        return None
+    if "float16" in str(value.dtype) or "float8" in str(value.dtype):
+        value = value.float()
+    return np.asarray(value.detach().numpy())

@@ -6,16 +6,10 @@ import numpy as np
 
 from focalibrate.io.errors import flags, listing, short
 from focalibrate.io.options import Request, find_columns
+from focalibrate.io.roles.diagnoses import no_labels, of_predicted_class
 from focalibrate.io.roles.facts import Facts, Scores
-from focalibrate.io.roles.labels import (
-    find_label,
-    is_binary,
-    label_by_values,
-    label_of_outcome,
-    no_labels,
-)
-from focalibrate.io.roles.matrix import find_matrix
-from focalibrate.io.roles.scores import find_scores, named_scores
+from focalibrate.io.roles.labels import find_label, is_binary, label_by_values, label_of_outcome
+from focalibrate.io.roles.scores import find_scores, named_matrix, named_scores
 from focalibrate.io.roles.vocabulary import WEIGHTS, is_cluster
 from focalibrate.io.table import Table
 
@@ -51,121 +45,67 @@ def resolve_roles(view: Table, request: Request) -> Roles:
     """
     _check_readable(view, request)
 
-    def named(option: str, *names: object) -> list[int]:
-        given = [str(name) for name in names if name is not None]
-        return find_columns(view.schema, given, option=option)
+    def named(option: str) -> list[int]:
+        given = getattr(request, option)
+        names = given if isinstance(given, tuple) else () if given is None else (str(given),)
+        return find_columns(view.schema, names, option=option)
 
-    groups = named("by", *request.by)
-    weight = next(iter(named("weight_column", request.weight_column)), None)
-    cluster = next(iter(named("cluster", request.cluster)), None)
-    label = None
+    groups, weights, clusters = map(named, ("by", "weight_column", "cluster"))
+    told: list[int] = []
     if request.wants_labels:
-        key = None if request.label_column is not None else request.labels_key
-        told = [*named("label_column", request.label_column), *named("labels_key", key)]
-        label = next(iter(told), None)
-    is_told = label is not None
-    taken = {*named("ignore", *request.ignore), *named("id_column", *request.id_column)}
-    taken |= {i for i in (weight, cluster, label) if i is not None}
-    facts = Facts(view, request, frozenset(taken), label)
+        told = named("label_column" if request.label_column is not None else "labels_key")
+    others = [*named("ignore"), *named("id_column"), *weights, *clusters]
+    label = next(iter(told), None)
+    facts = Facts(view, request, frozenset([*others, *told]), label)
     scores = named_scores(facts)
     if scores is not None:
-        overlap = [i for i in scores.positions if i in taken]
+        overlap = [i for i in scores.positions if i in facts.taken]
         if overlap:
             raise facts.error(
                 f"column {listing(facts.names(overlap))} cannot be scores and have another role."
             )
     else:  # a group may be read from any column, but is a class only if the caller says so
         facts = replace(facts, taken=facts.taken | set(groups))
-        scores = find_matrix(facts)
-    found = facts
+        scores = named_matrix(facts)
     if label is None and request.wants_labels:
         label = find_label(facts, scores)
-        found = replace(
-            facts, taken=facts.taken | {i for i in (label,) if i is not None}, label=label
-        )
+    found = facts if label is None else replace(facts, taken=facts.taken | {label}, label=label)
     if scores is None:
         scores = find_scores(found)
-    label, notes = label if scores.outcome is None else scores.outcome, scores.notes
-    if request.wants_labels and not is_told and scores.class_names is not None:
+    notes = scores.notes
+    if scores.outcome is not None:
+        label = scores.outcome
+    if request.wants_labels and not told and scores.class_names is not None:
         label, why = label_by_values(facts, scores, label)
         notes += why
     elif label is None and request.wants_labels and scores.form == "single":
         label = label_of_outcome(found, scores)
         if label is not None:
             scores = replace(scores, positive=request.positive)
-    if not view.schema.is_table:
-        _check_rows(facts, scores)
     if label is not None and request.positive is None and scores.outcome is None:
-        _check_not_of_predicted(facts, scores, label)
+        problem = of_predicted_class(facts, scores, label)
+        if problem is not None:
+            raise problem
     if label is None and request.need_labels and not request.other_labels:
         raise no_labels(facts, scores)
     used = {*found.taken, *scores.positions} | ({label} if label is not None else set())
+    predicted = (i for i, c in enumerate(view.columns) if i not in used and c.is_prediction)
     return Roles(
         scores=scores,
         label=label,
-        prediction=_find_prediction(view, used),
-        weight=weight,
+        prediction=next((i for i in predicted if view.is_whole(i)), None),
+        weight=next(iter(weights), None),
         groups=tuple(groups),
-        cluster=cluster,
+        cluster=next(iter(clusters), None),
         notes=(*notes, *_unused_weight(view, used), *_unused_cluster(view, request, used)),
     )
 
 
-LEAST_ROWS = 20
-"""In fewer rows it is no surprise that every probability is above a half."""
-
-
-def _check_not_of_predicted(facts: Facts, scores: Scores, label: int) -> None:
-    """Raise if one column holds the probability of the predicted class, whichever that is.
-
-    It is so if it is never below a half, and a column of predictions has two classes whose
-    probabilities overlap: no threshold explains these predictions.
-    """
-    if scores.form != "single" or scores.kind != "probs" or scores.percent:
-        return
-    view, at = facts.view, scores.positions[0]
-    values = view.values(at)
-    if values.ndim != 1 or len(values) < LEAST_ROWS or not (values >= 0.5).all():
-        return
-    for i, column in enumerate(view.columns):
-        may_be = column.is_prediction or column.is_label
-        if i in (label, at) or not may_be or column.n_rows not in (None, len(values)):
-            continue
-        if not view.is_kind(i, "number", "text", "bool") or not view.is_whole(i):
-            continue
-        predicted = view.values(i).tolist()
-        classes = sorted(set(predicted), key=str)
-        if len(classes) != 2:
-            continue
-        one, other = (values[[p == c for p in predicted]] for c in classes)
-        if one.min() <= other.max() and other.min() <= one.max():
-            score, pred, positive = view.name(at), column.name, classes[1]
-            is_number = isinstance(positive, (int, float))
-            shown = repr(int(positive)) if is_number else repr(positive)
-            name = f"prob_{positive if isinstance(positive, str) else shown}"
-            raise facts.error(
-                f'"{short(score)}" holds the probability of the predicted class, '
-                f'"{short(pred)}": it is at least 0.5 in every row. That of one class is needed. '
-                f"With pandas: `df[{name!r}] = df[{score!r}].where(df[{pred!r}] == {shown}, "
-                f"1 - df[{score!r}])`."
-            )
-
-
-def _find_prediction(view: Table, used: set[int]) -> int | None:
-    """Return the first column of predicted classes, or None."""
-    for i, column in enumerate(view.columns):
-        may_be_classes = view.is_kind(i, "number", "text", "bool")
-        if i not in used and column.is_prediction and may_be_classes and view.is_whole(i):
-            return i
-    return None
-
-
 def _unused_weight(view: Table, used: set[int]) -> tuple[str, ...]:
     """Return a note if a table has a column that is named like weights but not used."""
-    names = {column.plain for column in view.columns}
+    is_box = any(column.plain == "h" for column in view.columns)
     for i, column in enumerate(view.columns if view.schema.is_table else ()):
-        is_width = column.plain == "w" and "h" in names
-        if column.plain in WEIGHTS and i not in used and not is_width:
+        if column.plain in WEIGHTS and i not in used and not (is_box and column.plain == "w"):
             name = short(column.name)
             return (f'column "{name}" is not used; pass --weight-column to weight the examples',)
     return ()
@@ -208,12 +148,3 @@ def _check_readable(view: Table, request: Request) -> None:
         is_needed = view.schema.is_table or column.plain in ("logits", "probs", "labels")
         if column.problem is not None and is_needed and column.name not in request.ignore:
             raise column.problem
-
-
-def _check_rows(facts: Facts, scores: Scores) -> None:
-    """Raise where the arrays of one file have different numbers of rows."""
-    sizes = {facts.view[i].n_rows for i in scores.positions}
-    if len(sizes) > 1:
-        raise facts.error(
-            f"score arrays must have the same number of rows, got {listing(list(sizes))}."
-        )

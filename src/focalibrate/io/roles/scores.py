@@ -1,47 +1,38 @@
-"""Which columns are the scores: an ordered table of rules over the facts, then why none fits."""
+"""Which columns are the scores: an ordered table of rules over the facts."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from focalibrate.io.cells import is_numbering
-from focalibrate.io.errors import PredictionFileError, listing
+from focalibrate.io.errors import Doubt, listing, short
 from focalibrate.io.evidence import find_runs, is_same_model
 from focalibrate.io.options import find_columns
 from focalibrate.io.predictions import ScoreKind
-from focalibrate.io.roles.facts import (
-    Facts,
-    Fixes,
-    Scores,
-    not_numbers,
-    settle_kind,
-    unclear_kind,
+from focalibrate.io.roles.diagnoses import no_scores, not_numbers, unclear_column, unclear_kind
+from focalibrate.io.roles.events import event_columns
+from focalibrate.io.roles.facts import Facts, Scores
+from focalibrate.io.roles.vocabulary import (
+    CLASS_NAMES,
+    DERIVED,
+    LOGIT,
+    NOT_SCORES,
+    OPTIONS,
+    PREDICTIONS,
+    PROBABILITY,
+    SCORE,
+    Meaning,
+    outcome_of,
+    plain,
+    split_of,
 )
-from focalibrate.io.roles.matrix import lone_matrix, matrix_scores
-from focalibrate.io.roles.single import (
-    column_by_name,
-    column_of_class,
-    event_columns,
-    positive_column,
-    unnamed_column,
-)
-from focalibrate.io.roles.vocabulary import DERIVED, kind_of, says_correct
 
-
-@dataclass(frozen=True)
-class Rule:
-    """One way to find the scores: what it looks for, in words, and the function that finds it.
-
-    The function returns None where the rule does not apply, and raises where it does but several
-    answers fit, with the options that choose one.
-    """
-
-    what: str
-    find: Callable[[Facts], Scores | None]
-    in_arrays: bool = False
-    """It applies to files of arrays too."""
+Rule: TypeAlias = Callable[[Facts], Scores | None]
+"""One way to find the scores: None where it does not apply; an error where several answers fit."""
 
 
 def find_scores(facts: Facts) -> Scores:
@@ -51,102 +42,251 @@ def find_scores(facts: Facts) -> Scores:
         PredictionFileError: none does, with the reason.
     """
     for rule in SCORES:
-        if facts.view.schema.is_table or rule.in_arrays:
-            found = rule.find(facts)
+        if facts.view.schema.is_table or rule not in OF_TABLES:
+            found = rule(facts)
             if found is not None:
                 return found
-    raise _no_scores(facts)
+    raise no_scores(facts)
 
 
 def named_scores(facts: Facts) -> Scores | None:
     """Return the scores that the caller named, or None."""
-    view, request = facts.view, facts.request
+    schema, request = facts.view.schema, facts.request
     if request.score_columns is not None:
-        return _chosen(
-            facts, find_columns(view.schema, request.score_columns, option="score_columns")
-        )
+        chosen = find_columns(schema, request.score_columns, option="score_columns")
+        return _chosen(facts, chosen)
     keys: dict[ScoreKind, str | None] = {"logits": request.logits_key, "probs": request.probs_key}
     given = [kind for kind, key in keys.items() if key is not None]
     if not given:
         return None
     kind = request.kind if len(given) > 1 and request.kind is not None else given[0]
     key = keys[kind]
-    if key not in view.schema.names:
+    if key not in schema.names:
         raise facts.error(
             f"`{kind}_key` must name an array of the file, got {key!r}; it holds "
-            f"{listing([f'`{name}`' for name in view.schema.names])}."
+            f"{listing([f'`{name}`' for name in schema.names])}."
         )
-    position = view.schema.names.index(key)
     if request.input != "percent":
         facts = replace(facts, request=replace(request, input=kind))
-    found = _one_chosen(facts, position, kind)
-    if found is None:
-        raise not_numbers(view, position)
-    return found
-
-
-def _one_chosen(facts: Facts, position: int, kind: ScoreKind | None) -> Scores | None:
-    """Return the scores in one matrix or column; None where it holds no numbers."""
-    _check_readable(facts, position)
-    if facts.view.is_kind(position, "matrix"):
-        return matrix_scores(facts, position, kind)
-    is_number = facts.view.is_kind(position, "number")
-    return positive_column(facts, position) if is_number else None
+    return _chosen(facts, [schema.names.index(key)])
 
 
 def _chosen(facts: Facts, positions: list[int]) -> Scores:
     """Return the scores in the columns that the caller chose."""
+    for i in positions:
+        if (problem := facts.view[i].problem) is not None:
+            raise problem
+    first = positions[0]
+    if len(positions) > 1:
+        return _columns(facts, positions)
+    if facts.view.is_kind(first, "matrix"):
+        return _matrix(facts, first)
+    if not facts.view.is_kind(first, "number"):
+        raise not_numbers(facts.view, first)
+    return _positive(facts, first)
+
+
+def _matrix(facts: Facts, position: int) -> Scores:
+    """Return the scores in a matrix, an array ``[N, K]`` or a column of lists."""
+    view, column = facts.view, facts.view[position]
+    if len(column.shape) > 1:
+        raise facts.error(
+            f"`{short(column.name)}` must have shape [N, K], got "
+            f"{(column.n_rows or view.n_rows, *column.shape)}. Save one row per example and one "
+            "column per class."
+        )
+    form = "options" if column.plain in OPTIONS else "matrix"
+    names, width = view.schema.class_names, max(0, column.shape[-1])
+    return _settled(facts, [position], form=form, class_names=names, n_classes=width)
+
+
+def _columns(facts: Facts, positions: list[int], notes: tuple[str, ...] = ()) -> Scores:
+    """Return the scores in one column per class; none is left out, as labels would shift."""
     view = facts.view
-    if len(positions) == 1:
-        found = _one_chosen(facts, positions[0], view[positions[0]].score_kind)
-        if found is not None:
-            return found
     for i in positions:
-        _check_readable(facts, i)
-    _check_numbers(facts, positions)
-    prefix = view[positions[0]].prefix
-    if prefix is None or facts.prefix_of(positions) is None:
-        return _columns(facts, positions, tuple(facts.names(positions)), None)
-    return _columns(facts, positions, _class_names(facts, positions), kind_of(prefix.meaning))
-
-
-def _check_readable(facts: Facts, position: int) -> None:
-    """Raise if the column is known to be unreadable."""
-    problem = facts.view[position].problem
-    if problem is not None:
-        raise problem
-
-
-def _check_numbers(facts: Facts, positions: Sequence[int]) -> None:
-    """Raise where a column holds no numbers: a class is never left out, as labels would shift."""
-    for i in positions:
-        if not facts.view.is_kind(i, "number"):
-            raise not_numbers(facts.view, i)
-
-
-def _columns(
-    facts: Facts,
-    positions: list[int],
-    names: tuple[str, ...],
-    by_name: ScoreKind | None,
-    notes: tuple[str, ...] = (),
-) -> Scores:
-    """Return the scores in one column per class, once their kind is settled."""
-    if all(re.search(r"(^|_)(top|rank)_?\d", facts.view[i].plain) for i in positions):
+        if not view.is_kind(i, "number"):
+            raise not_numbers(view, i)
+    if all(re.search(r"(^|_)(top|rank)_?\d", view[i].plain) for i in positions):
         raise facts.error(
             f"holds the probabilities by rank ({facts.quoted(positions)[0]}, ...), each row in an "
             "order of its own; one column per class is needed. Save `model.predict_proba(X)` or "
             "the logits."
         )
-    kind, more = settle_kind(facts, positions, by_name)
+    names = _class_names(facts, positions) if view.schema.has_names else None
+    form = {"form": "columns", "class_names": names, "n_classes": len(positions)}
+    return _settled(facts, positions, notes, **form)
+
+
+NO_CLASS = ("pos", "positive", "hat", "pred", "true", "")
+"""What follows the prefix of a score without naming a class."""
+
+
+def _positive(facts: Facts, position: int) -> Scores:
+    """Return the scores in one column: of the positive of two classes."""
+    column, positive = facts.view[position], facts.request.positive
+    cut = None if column.plain in PROBABILITY | LOGIT else column.prefix
+    if positive is None and cut is not None and plain(cut.name) not in NO_CLASS:
+        positive = cut.name
+    return _settled(facts, [position], form="single", positive=positive, n_classes=2)
+
+
+def _settled(
+    facts: Facts, positions: Sequence[int], notes: tuple[str, ...] = (), **of_form: Any
+) -> Scores:
+    """Return scores, once the caller, their names or every row say of which kind they are."""
+    kind, more = _kind(facts, positions, of_form["form"])
+    is_percent, notes = facts.request.input == "percent", (*notes, *more)
     return Scores(
-        positions=tuple(positions),
-        kind=kind,
-        percent=facts.request.input == "percent",
-        class_names=names if facts.view.schema.has_names else None,
-        n_classes=len(positions),
-        notes=(*notes, *more),
+        positions=tuple(positions), kind=kind, percent=is_percent, notes=notes, **of_form
     )
+
+
+def _kind(facts: Facts, positions: Sequence[int], form: str) -> tuple[ScoreKind, tuple[str, ...]]:
+    """Return the kind of scores, and what is to be said about it; raise where nothing shows it."""
+    sums, told, what = facts.view.sums(positions), facts.request.kind, facts.text(positions)
+    column, prefix = facts.view[positions[0]], facts.prefix_of(positions)
+    kind = told or (None if form == "columns" else column.score_kind)
+    if kind is None and prefix is not None and form != "matrix":
+        kind = prefix.kind
+    if kind is None and form == "single":
+        says_score = column.plain in SCORE | PREDICTIONS | OPPOSITE.keys() or prefix
+        if not (sums.in_unit and sums.fractions and says_score):
+            raise unclear_column(facts, positions[0])
+        return "probs", (
+            f"{what} is read as probabilities because all values lie in [0, 1]; if these are "
+            "margins, pass --input logits",
+        )
+    if kind is None and not sums.on_simplex:
+        raise unclear_kind(facts, positions)
+    if kind is None:
+        return "probs", (f"probabilities because all rows of {what} lie in [0, 1] and sum to 1",)
+    is_odd = kind == "logits" and sums.on_simplex and sums.fractions
+    if not is_odd or (told is None and sums.worst >= 1e-3):
+        return kind, ()
+    by = "as requested" if told is not None else "as the name says"
+    doubt = Doubt(
+        f"WARNING: {what}: read as logits, {by}, but all values lie in [0, 1] and every row sums "
+        "to 1, as probabilities do; if they are probabilities, pass --input probs"
+    )
+    return kind, (doubt,)
+
+
+def _cut_names(facts: Facts, positions: Sequence[int]) -> tuple[str, ...]:
+    """Return what follows the prefixes of columns that have one."""
+    cut = (facts.view[i].prefix for i in positions)
+    return tuple(c.name for c in cut if c is not None)
+
+
+def _class_names(facts: Facts, positions: Sequence[int]) -> tuple[str, ...]:
+    """Return the class names: those of the columns, without a prefix that all share.
+
+    Where the labels repeat the whole names, such as ``class_0``, the prefix stays.
+    """
+    view = facts.view
+    whole = tuple(name.strip() for name in facts.names(positions))
+    if facts.prefix_of(positions) is None:
+        return whole
+    for i, column in enumerate(view.columns):
+        may_be = i == facts.label if facts.label is not None else not column.is_prediction
+        is_text = i not in positions and column.kind == "text" and column.problem is None
+        if may_be and is_text and set(view.values(i).tolist()) <= set(whole):
+            return whole
+    return _cut_names(facts, positions)
+
+
+Sets: TypeAlias = Mapping[Meaning, Sequence[list[int]]]
+"""Columns that hold scores together, by what their names say."""
+
+
+def _by_name(facts: Facts, sets: Sets, order: Sequence[Meaning], what: str) -> list[int] | None:
+    """Return the only columns of the first kind that has some.
+
+    Raises:
+        PredictionFileError: several could be it; or there are logits and probabilities, and they
+            are not those of one model.
+    """
+    for kind in order:
+        found = sets.get(kind, ())
+        if len(found) > 1:
+            raise facts.which(what, found, [_option(facts, kind, some) for some in found])
+        if not found:
+            continue
+        other: Meaning = "probs" if kind == "logits" else "logits"
+        rivals = [some for some in sets.get(other, ()) if _are_alike(facts, found[0], some)]
+        if facts.request.kind is None and kind != "scores" and rivals:
+            own = _rows(facts, kind, found[0])
+            rows = [_rows(facts, other, some) for some in rivals]
+            pairs = [(own, r) if kind == "logits" else (r, own) for r in rows]
+            if not any(is_same_model(z, p) for z, p in pairs):
+                fixes = [_option(facts, other, some) for some in rivals]
+                fixes.insert(0, _option(facts, kind, found[0]))
+                what = f"{what}, but do not agree"
+                raise facts.which(what, [found[0], *rivals], fixes)
+        return found[0]
+    return None
+
+
+def _option(facts: Facts, kind: Meaning, positions: Sequence[int]) -> dict[str, object]:
+    """Return how a user chooses these columns, whose names say the kind."""
+    names = facts.names(positions)
+    if facts.view.is_kind(positions[0], "matrix"):
+        return {f"{kind}_key": names[0]}
+    is_one = len(names) == 1 and kind != "scores"
+    return {"score_columns": names, **({"input": kind} if is_one else {})}
+
+
+def _are_alike(facts: Facts, some: Sequence[int], other: Sequence[int]) -> bool:
+    """Return whether columns could be the scores of the same rows and classes."""
+    a, b = facts.view[some[0]], facts.view[other[0]]
+    has_shape = a.n_rows == b.n_rows and len(b.shape) == len(a.shape)
+    return has_shape and split_of(a.name) == split_of(b.name)
+
+
+def _rows(facts: Facts, kind: Meaning, positions: Sequence[int]) -> NDArray[Any]:
+    """Return the scores of all classes: of columns, in the order of their class names."""
+    view = facts.view
+    if not all(view.is_kind(i, "number", "matrix") for i in positions):
+        return np.empty((0, 0))
+    if len(positions) > 1:
+        named = zip(_cut_names(facts, positions), positions, strict=True)
+        return np.stack([view.values(i) for _, i in sorted(named)], axis=1)
+    values = view.values(positions[0])
+    if values.ndim > 1:
+        return values
+    return np.stack([0 * values if kind == "logits" else 1 - values, values], axis=1)
+
+
+def _matrices(facts: Facts) -> list[int]:
+    """Return the matrices that are not taken and do not hold the names of the classes."""
+    return [
+        i
+        for i, column in enumerate(facts.view.columns)
+        if i not in facts.taken
+        and column.kind == "matrix"
+        and column.plain not in CLASS_NAMES | NOT_SCORES
+    ]
+
+
+ARRAYS = "arrays that could be the scores"
+
+
+def named_matrix(facts: Facts) -> Scores | None:
+    """Return the one matrix whose name says that it holds scores, or None.
+
+    Of several, those with a usual name are preferred; a column of lists that is one of several
+    with the same prefix, ``prob_dog, prob_cat``, is none.
+    """
+    view = facts.view
+    prefixes = [c.prefix.word for c in view.columns if view.schema.is_table and c.prefix]
+    sets: dict[Meaning, list[list[int]]] = {}
+    for kind in facts.request.kinds_by_preference:
+        named = [i for i in _matrices(facts) if view[i].score_kind == kind]
+        own = {i: view[i].prefix for i in named}
+        named = [i for i, cut in own.items() if cut is None or prefixes.count(cut.word) < 2]
+        usual = [i for i in named if view[i].plain in PROBABILITY | LOGIT]
+        sets[kind] = [[i] for i in usual or named]
+    found = _by_name(facts, sets, facts.request.kinds_by_preference, ARRAYS)
+    return None if found is None else _matrix(facts, found[0])
 
 
 def _with_prefix(facts: Facts) -> Scores | None:
@@ -155,45 +295,19 @@ def _with_prefix(facts: Facts) -> Scores | None:
     groups: dict[tuple[ScoreKind, str], list[int]] = {}
     for i in facts.free if view.schema.has_names else ():
         cut = view[i].prefix
-        by_name = None if cut is None else kind_of(cut.meaning)
-        if cut is not None and by_name is not None and not view[i].is_prediction:
-            groups.setdefault((by_name, cut.word), []).append(i)
-    sets: dict[ScoreKind, list[list[int]]] = {"logits": [], "probs": []}
+        if cut is not None and cut.kind is not None and not view[i].is_prediction:
+            groups.setdefault((cut.kind, cut.word), []).append(i)
+    sets: dict[Meaning, list[list[int]]] = {"logits": [], "probs": []}
     for (of, _), members in groups.items():
         if len(members) > 1 and any(view.is_kind(i, "number") for i in members):
             sets[of].append(_without_derived(facts, members))
-    for kind in facts.request.kinds_by_preference:
-        usable = sets[kind]
-        if len(usable) > 1:
-            usable = [m for m in usable if facts.is_simplex(m)] or usable
-        if len(usable) > 1:
-            raise facts.which_set(usable, "could be the classes")
-        if not usable:
-            continue
-        probs = [m for m in sets["probs"] if facts.is_simplex(m)]
-        is_open = facts.request.kind is None and kind == "logits" and probs
-        if is_open and not any(_is_one_model(facts, usable[0], m) for m in probs):
-            disagree = "could be the classes, and they do not agree"
-            raise facts.which_set([usable[0], *probs], disagree)
-        _check_numbers(facts, usable[0])
-        return _columns(facts, usable[0], _class_names(facts, usable[0]), kind)
-    return None
-
-
-def _class_names(facts: Facts, positions: Sequence[int]) -> tuple[str, ...]:
-    """Return what follows the prefixes of columns that have one."""
-    cut = (facts.view[i].prefix for i in positions)
-    return tuple(c.name for c in cut if c is not None)
-
-
-def _is_one_model(facts: Facts, logits: list[int], probs: list[int]) -> bool:
-    """Return whether columns of probabilities are the softmax of columns of logits."""
-    at = [dict(zip(_class_names(facts, some), some, strict=True)) for some in (logits, probs)]
-    if at[0].keys() != at[1].keys() or not all(facts.view.is_kind(i, "number") for i in logits):
-        return False
-    order = [at[1][name] for name in at[0]]
-    z, p = (np.stack([facts.view.values(i) for i in some], axis=1) for some in (logits, order))
-    return is_same_model(z, p)
+    order = facts.request.kinds_by_preference
+    for kind, found in sets.items():  # fractions of a mixture are called p_, too
+        simplex = [some for some in found if facts.is_simplex(some)]
+        is_second = kind != order[0] and bool(sets[order[0]])
+        sets[kind] = simplex if is_second else (len(found) > 1 and simplex) or found
+    chosen = _by_name(facts, sets, order, "sets of columns that could be the classes")
+    return None if chosen is None else _columns(facts, chosen)
 
 
 def _without_derived(facts: Facts, members: list[int]) -> list[int]:
@@ -204,13 +318,28 @@ def _without_derived(facts: Facts, members: list[int]) -> list[int]:
     return kept if is_changed and not facts.is_simplex(members) else members
 
 
+def _lone_matrix(facts: Facts) -> Scores | None:
+    """Return the only matrix, or the only one whose rows sum to 1, whatever its name."""
+    view = facts.view
+    found = [i for i in _matrices(facts) if not view[i].is_label]
+    if len(found) > 1:
+        flat = [i for i in found if len(view[i].shape) == 1]
+        found = [i for i in flat if view.sums([i]).on_simplex] or found
+    if len(found) > 1:
+        fixes = []
+        for i in found:
+            by_value: ScoreKind = "probs" if view.sums([i]).on_simplex else "logits"
+            kind = facts.request.kind or view[i].score_kind or by_value
+            fixes.append(_option(facts, kind, [i]))
+        raise facts.which(ARRAYS, [[i] for i in found], fixes)
+    return _matrix(facts, found[0]) if found else None
+
+
 def _given_classes(facts: Facts) -> Scores | None:
     """Return the columns called as the classes that the caller listed."""
     expected = facts.request.class_names or ()
     named = [i for i in facts.numbers if facts.view.name(i).strip() in set(expected)]
-    if not len(named) == len(expected) > 1:
-        return None
-    return _columns(facts, named, tuple(n.strip() for n in facts.names(named)), None)
+    return _columns(facts, named) if len(named) == len(expected) > 1 else None
 
 
 def _on_the_simplex(facts: Facts) -> Scores | None:
@@ -226,7 +355,7 @@ def _on_the_simplex(facts: Facts) -> Scores | None:
         if view.schema.has_names and facts.request.kind is None:
             _check_no_rivals(facts, fitting, rest)
         notes = _left_out(facts, fitting, why=" (the other columns sum to 1)")
-        return _columns(facts, fitting, _without_prefix(facts, fitting), None, notes)
+        return _columns(facts, fitting, notes)
     return None
 
 
@@ -246,7 +375,7 @@ def _with_sum_1(facts: Facts, candidates: list[int]) -> list[int] | None:
     runs = find_runs([view.values(i) for i in bounded]) if len(bounded) > 1 else []
     sets = [bounded[first : last + 1] for first, last in runs]
     if len(sets) > 1:
-        raise facts.which_set(sets, "sum to 1 in every row")
+        raise facts.which("sets of columns that sum to 1 in every row", sets)
     return sets[0] if sets else None
 
 
@@ -287,8 +416,6 @@ def _check_no_rivals(facts: Facts, classes: list[int], rest: list[int]) -> None:
     Sand, silt and clay sum to 1, too, beside the logits of three classes.
     """
     view, rivals = facts.view, list[int]()
-    if facts.label is None:
-        return
     if facts.label_words:
         labelled = facts.named_like_labels([*classes, *rest])
         rivals = [] if set(labelled) & set(classes) else labelled
@@ -303,7 +430,7 @@ def _check_no_rivals(facts: Facts, classes: list[int], rest: list[int]) -> None:
         raise facts.which(
             "sets of columns that could be the classes, those that sum to 1 and those that fit "
             "the labels",
-            [facts.names(classes), facts.names(rivals)],
+            [classes, rivals],
             facts.choices(rivals, classes),
         )
 
@@ -322,23 +449,69 @@ def _n_classes(facts: Facts, n_columns: int) -> int | None:
     return int((np.unique(shown.astype(np.float64)) >= 0).sum())
 
 
-def _only_array(facts: Facts) -> Scores | None:
-    """Return the only array of a file, of the positive class: an .npy file holds only scores."""
-    if facts.view.schema.is_table or len(facts.view.columns) > 1 or not facts.numbers:
+OPPOSITE = {"1": "0", "true": "false", "yes": "no"}
+"""Names of a positive class that are names of a score where the other class has no column."""
+
+
+def _named_column(facts: Facts) -> Scores | None:
+    """Return the one column whose name means the score of the positive class, or None."""
+    view = facts.view
+    if not view.schema.has_names:
         return None
-    return positive_column(facts, facts.numbers[0])
+    sets: dict[Meaning, list[list[int]]] = {}
+    for i in facts.numbers:
+        meaning = _says(facts, i)
+        if meaning is not None:
+            sets.setdefault(meaning, []).append([i])
+    kinds = facts.request.kinds_by_preference if facts.request.kind else ("probs", "logits")
+    first = next((sets[kind] for kind in (*kinds, "scores") if kind in sets), [])
+    if len(first) > 1 and facts.prefix_of(i for (i,) in first) is not None:
+        return None  # they are one per class: ``output_0``
+    what = "columns that could be the score of the positive class"
+    found = _by_name(facts, sets, (*kinds, "scores"), what)
+    return None if found is None else _positive(facts, found[0])
+
+
+def _says(facts: Facts, position: int) -> Meaning | None:
+    """Return what the name of a column of numbers says that it holds, if it is a score."""
+    column = facts.view[position]
+    text, prefix = column.plain, column.prefix
+    if text in DERIVED or (column.is_id and text != "p"):
+        return None
+    if text in PROBABILITY:
+        return "probs"
+    if prefix is not None and prefix.kind is not None:
+        return prefix.kind
+    if text in LOGIT:
+        return "logits"
+    if outcome_of(text) and column.meaning == "probs":
+        return "probs"
+    is_loose = text in PREDICTIONS or prefix is not None
+    others = {facts.view[i].plain for i in facts.numbers}
+    is_score = text in SCORE or (text in OPPOSITE and OPPOSITE[text] not in others)
+    return "scores" if is_score or (is_loose and not facts.view.is_whole(position)) else None
 
 
 def _only_column(facts: Facts) -> Scores | None:
-    """Return the only likely column, if it is called as one of two labels; else ask."""
+    """Return the only array of a file, or the only likely column, called as one of two labels.
+
+    Raises:
+        PredictionFileError: it could be the score of the positive class, but nothing says so.
+    """
+    view, told = facts.view, facts.request
+    if not view.schema.is_table:  # an .npy file holds only scores
+        is_only = len(view.columns) == 1 and facts.numbers
+        return _positive(facts, facts.numbers[0]) if is_only else None
     if len(facts.likely) != 1:
         return None
     at = facts.likely[0]
-    single = column_of_class(facts, at)
-    is_named = single is not None or facts.view[at].is_thing
-    if not is_named and not (facts.view.is_whole(at) and facts.view.n_rows >= 5):
-        raise unnamed_column(facts, at)
-    return single
+    is_unit = told.kind != "logits" and view.sums([at]).in_unit
+    if len(facts.label_words) == 2 and facts.called_as_label(at) and is_unit:
+        found = _positive(replace(facts, request=replace(told, input="probs")), at)
+        return replace(found, positive=told.positive or view.name(at).strip())
+    if not view[at].is_thing and not (view.is_whole(at) and view.n_rows >= 5):
+        raise unclear_column(facts, at)
+    return None
 
 
 def _alike(facts: Facts) -> Scores | None:
@@ -355,8 +528,7 @@ def _alike(facts: Facts) -> Scores | None:
     if facts.request.kind is not None and labelled:
         likely = labelled
     _check_alike(facts, likely)
-    names = _without_prefix(facts, likely)
-    return _columns(facts, likely, names, None, _left_out(facts, likely))
+    return _columns(facts, likely, _left_out(facts, likely))
 
 
 def _are_numbered(facts: Facts, positions: Sequence[int]) -> bool:
@@ -365,65 +537,38 @@ def _are_numbered(facts: Facts, positions: Sequence[int]) -> bool:
 
 
 def _check_alike(facts: Facts, likely: list[int]) -> None:
-    """Raise unless the caller says the kind and no column differs from the others in kind."""
-    view, sums = facts.view, facts.view.sums(likely)
-    labelled = facts.named_like_labels(likely)
-    _check_as_many_as_labels(facts, likely)
+    """Raise where one of the columns may not be a class: nothing but its numbers says that."""
+    view = facts.view
+    labelled, shown = facts.named_like_labels(likely), _n_classes(facts, len(likely))
+    is_named = view.schema.has_names and not _are_numbered(facts, likely)
+    if is_named and facts.prefix_of(likely) is None and 2 <= (shown or 0) < len(likely):
+        rest = [i for i in likely if not view[i].is_thing]
+        raise facts.error(
+            f"the labels show {shown} classes, but {len(likely)} columns of numbers could be "
+            f"classes: {listing([name.strip() for name in facts.names(likely)])}. Say which are "
+            "classes: `score_columns` (command line: --score-columns).",
+            fixes=facts.choices(rest) if len(rest) == shown else (),
+        )
     # In fewer than 5 rows, logits may all be whole.
-    if view.schema.has_names and not _are_numbered(facts, likely) and sums.n_rows >= 5:
-        whole = [i for i in likely if view.is_whole(i)]
-        if whole and len(whole) < len(likely):
-            rest = labelled or [i for i in likely if i not in whole]
-            what, they = (
-                ("column {} holds", "it") if len(whole) == 1 else ("columns {} hold", "they")
-            )
-            raise facts.error(
-                f"{what.format(listing(facts.quoted(whole)))} whole numbers only, unlike the "
-                f"others, so {they} may not be classes. Say which columns are classes.",
-                fixes=facts.choices(rest, likely),
-            )
-    if facts.request.kind is not None:
-        return
-    if labelled and len(labelled) < len(likely):
+    whole = [i for i in likely if is_named and view.is_whole(i)]
+    if 0 < len(whole) < len(likely) and view.sums(likely).n_rows >= 5:
+        rest = labelled or [i for i in likely if i not in whole]
+        many = len(whole) > 1
+        raise facts.error(
+            f"column{'s' if many else ''} {listing(facts.quoted(whole))} "
+            f"{'hold' if many else 'holds'} whole numbers only, unlike the others, so "
+            f"{'they' if many else 'it'} may not be classes. Say which columns are classes.",
+            fixes=facts.choices(rest, likely),
+        )
+    if facts.request.kind is None and 0 < len(labelled) < len(likely):
         others = [i for i in likely if i not in labelled]
         raise facts.error(
             f"no label is called {listing(facts.quoted(others))}, unlike the other columns of "
             "numbers. Say which columns are classes.",
             fixes=facts.choices(labelled, likely),
         )
-    raise unclear_kind(facts, sums, likely)
-
-
-def _check_as_many_as_labels(facts: Facts, likely: list[int]) -> None:
-    """Raise where labels show fewer classes than there are columns, which may be features."""
-    is_named = _are_numbered(facts, likely) or facts.prefix_of(likely) is not None
-    shown = _n_classes(facts, len(likely))
-    if not facts.view.schema.has_names or is_named or not 2 <= (shown or 0) < len(likely):
-        return
-    rest = [i for i in likely if not facts.view[i].is_thing]
-    raise facts.error(
-        f"the labels show {shown} classes, but {len(likely)} columns of numbers could be classes: "
-        f"{listing([name.strip() for name in facts.names(likely)])}. Say which are classes: "
-        "`score_columns` (command line: --score-columns).",
-        fixes=facts.choices(rest) if len(rest) == shown else (),
-    )
-
-
-def _without_prefix(facts: Facts, positions: list[int]) -> tuple[str, ...]:
-    """Return the class names: those of the columns, without a prefix that all share.
-
-    Where the labels repeat the whole names, such as ``class_0``, the prefix stays.
-    """
-    view = facts.view
-    whole = tuple(name.strip() for name in facts.names(positions))
-    if facts.prefix_of(positions) is None:
-        return whole
-    others = range(len(view.columns)) if facts.label is None else [facts.label]
-    for i in others:
-        is_text = i not in positions and view.is_kind(i, "text") and view[i].problem is None
-        if is_text and set(view.values(i).tolist()) <= set(whole):
-            return whole
-    return _class_names(facts, positions)
+    if facts.request.kind is None:
+        raise unclear_kind(facts, likely)
 
 
 def _left_out(facts: Facts, classes: list[int], *, why: str = "") -> tuple[str, ...]:
@@ -433,44 +578,17 @@ def _left_out(facts: Facts, classes: list[int], *, why: str = "") -> tuple[str, 
 
 
 SCORES: tuple[Rule, ...] = (
-    Rule("you named them", named_scores, in_arrays=True),
-    Rule("columns with one prefix", _with_prefix, in_arrays=True),
-    Rule("the only matrix", lone_matrix, in_arrays=True),
-    Rule("columns called as your classes", _given_classes),
-    Rule("columns whose rows sum to 1", _on_the_simplex),
-    Rule("a confidence and whether it was right", event_columns),
-    Rule("one column named like a score", column_by_name, in_arrays=True),
-    Rule("the only array", _only_array, in_arrays=True),
-    Rule("one column called as a label", _only_column),
-    Rule("columns of one kind", _alike),
+    _with_prefix,
+    _lone_matrix,
+    _given_classes,
+    _on_the_simplex,
+    event_columns,
+    _named_column,
+    _only_column,
+    _alike,
 )
-"""Tried in this order; a matrix whose name says scores is found before, as labels need it."""
+"""Tried in this order. What the caller names, and then a matrix whose name says scores, are found
+before, as labels need them."""
 
-
-def _no_scores(facts: Facts) -> PredictionFileError:
-    """Return the error for a file in which no scores were found."""
-    view, numbers = facts.view, facts.numbers
-    fractions = [i for i in numbers if not view.is_whole(i)]
-    is_derived = len(fractions) == 1 and view[fractions[0]].plain in DERIVED
-    if is_derived and any(c.is_prediction or says_correct(c.name) for c in view.columns):
-        return facts.error(
-            f"holds only the probability of the predicted class ({facts.quoted(fractions)[0]}), "
-            "but those of all classes are needed. Save `model.predict_proba(X)` or the logits, "
-            "one column per class."
-        )
-    for i, column in enumerate(view.columns):
-        if column.score_kind is not None and column.kind not in ("number", "matrix"):
-            return not_numbers(view, i, is_only=True)
-    what, fixes = "arrays", Fixes()
-    if view.schema.is_table:
-        sums = {i: view.sums([i]) for i in numbers if not view[i].is_thing}
-        unit = [i for i, found in sums.items() if found.in_unit and found.fractions]
-        what, fixes = "columns", [{"score_columns": facts.names(unit[:50])}] if unit else []
-    elif numbers:
-        name = view.name(numbers[0])
-        fixes = [{"logits_key": name}, {"probs_key": name}]
-    return facts.error(
-        f"has no {what} that can be recognised as scores, by name or by values; it holds "
-        f"{listing(view.schema.names) if view.columns else 'nothing'}.",
-        fixes=fixes,
-    )
+OF_TABLES = (_given_classes, _on_the_simplex, event_columns, _alike)
+"""Rules that compare columns, which arrays of any shape are not."""

@@ -177,7 +177,7 @@ LABEL_PARTS = _words(
 CLASS_NAMES = _words("class_names classes target_names label_names categories class_name names")
 """Names of arrays that hold one name per class."""
 
-_PREFIXES: tuple[tuple[str, Meaning], ...] = (
+_PREFIXES: tuple[tuple[str, ScoreKind | None], ...] = (
     (r"(?:y_?)?logits?|margin|log_?odds|decision_function|raw_margin", "logits"),
     (r"log_?(?:probs?|proba|p)", "logits"),
     (
@@ -185,7 +185,7 @@ _PREFIXES: tuple[tuple[str, Meaning], ...] = (
         r"|predict_proba|scored[ _.]probabilities(?:[ _.]for[ _.]class)?",
         "probs",
     ),
-    (r"(?:y_?)?scores?|oof|class|\.?pred|confidence|outputs?", "scores"),
+    (r"(?:y_?)?scores?|oof|class|\.?pred|confidence|outputs?", None),
 )
 _PREFIX = [
     (
@@ -193,9 +193,9 @@ _PREFIX = [
             rf"(?P<word>{words})(?:(?P<mark>\s*[(\[]|[_.:\-=/|]|\s+)(?P<name>.*)|(?P<digits>\d+))",
             re.IGNORECASE | re.DOTALL,
         ),
-        meaning,
+        kind,
     )
-    for words, meaning in _PREFIXES
+    for words, kind in _PREFIXES
 ]
 
 
@@ -215,17 +215,12 @@ def outcome_of(name: str) -> str | None:
     return None if found is None else found["after"] or found["before"]
 
 
-def kind_of(meaning: Meaning | None) -> ScoreKind | None:
-    """Return the kind a name says, or None if it does not say."""
-    return meaning if meaning in ("logits", "probs") else None
-
-
 @dataclass(frozen=True)
 class Prefixed:
     """A column's name split into prefix and class, such as ``prob_cat``."""
 
     word: str
-    meaning: Meaning
+    kind: ScoreKind | None
     name: str
 
 
@@ -258,7 +253,7 @@ class Named:
     def prefix(self) -> Prefixed | None:
         """The prefix that says what the column holds, if it has one, and what follows."""
         text = self.name.strip()
-        for pattern, meaning in _PREFIX:
+        for pattern, kind in _PREFIX:
             found = pattern.fullmatch(text)
             if found is None:
                 continue
@@ -269,10 +264,8 @@ class Named:
                     name = name[:-1]
             name = name.strip()
             if mark != "_" and len(name) > 2 and name[0] == name[-1] == '"':
-                name = name[
-                    1:-1
-                ]  # Scored Probabilities for Class "cat"; after prob_ they are ours
-            return Prefixed(plain(found["word"]), meaning, name)
+                name = name[1:-1]  # for Class "cat"; after prob_ the quotes are ours
+            return Prefixed(plain(found["word"]), kind, name)
         return None
 
     @cached_property
@@ -286,7 +279,7 @@ class Named:
     @property
     def score_kind(self) -> ScoreKind | None:
         """The kind of scores that the name says, if it does."""
-        return kind_of(self.meaning)
+        return None if self.meaning == "scores" else self.meaning
 
     @cached_property
     def is_label(self) -> bool:
@@ -317,7 +310,7 @@ class Named:
         known = (LABELS, PREDICTIONS, WEIGHTS, PROBABILITY, LOGIT, SCORE, DERIVED)
         if any(self.plain in words for words in known) or (self.name.strip() and self.is_id):
             return True
-        return self.prefix is not None and self.prefix.meaning != "scores"
+        return self.prefix is not None and self.prefix.kind is not None
 
 
 _WHOLE: tuple[tuple[frozenset[str], Meaning], ...] = (

@@ -18,9 +18,10 @@ from focalibrate.io.roles.listed import check_listed
 from focalibrate.io.roles.vocabulary import CONFIDENCE, says_correct
 from focalibrate.io.source import Part
 from focalibrate.io.table import Schema, Table, uneven
-from focalibrate.io.values.doubts import doubts_about
+from focalibrate.io.values.doubts import disagreement, doubts_about
 from focalibrate.io.values.labels import (
     NEGATIVE,
+    Labels,
     Matched,
     check_names,
     match_binary,
@@ -29,11 +30,14 @@ from focalibrate.io.values.labels import (
 from focalibrate.io.values.other_labels import OtherLabels
 from focalibrate.io.values.scores import checked_scores
 from focalibrate.io.values.stored import (
-    Stored,
     check_not_missing,
     class_names_of,
     complete_rows,
-    read_stored,
+    split_shares,
+    stored_group,
+    stored_labels,
+    stored_scores,
+    stored_weights,
 )
 
 SHARES = "a row whose outcome lies between 0 and 1 (a tie) counts as both outcomes, by its share"
@@ -152,32 +156,42 @@ def _assembled(
     half: bool,
     keep: bool,
 ) -> Predictions | None:
-    roles, request, other = reading.roles, reading.request, reading.labels
-    labels = None if other is None else other.of_rows(view, rows_of_all)
-    chosen = roles.scores
+    roles, request, chosen = reading.roles, reading.request, reading.roles.scores
     notes = [*view.schema.notes, *roles.notes]
     names = class_names_of(view, roles, request)
-    stored = read_stored(view, roles, labels, names, with_prediction=is_first)
-    kept = complete_rows(stored, names) if request.drop_missing else None
-    if kept is not None:
-        stored = stored.rows(kept)
-        if not kept.any():
-            return None
-    if stored.labels is not None:
-        check_not_missing(stored.labels, names)
-    rows = None if kept is None else np.flatnonzero(kept)
-    if chosen.form == "single" and (split := stored.split()) is not None:
+    scores, labels, factor = stored_scores(view, chosen), None, None
+    if reading.labels is not None:
+        labels = reading.labels.of_rows(view, rows_of_all)
+    elif roles.label is not None:
+        labels = stored_labels(view, roles.label, names)
+    rows = complete_rows(scores, labels, names) if request.drop_missing else None
+    n_dropped = 0 if rows is None else view.n_rows - len(rows)
+    if labels is not None:
+        labels = labels if rows is None else labels[rows]
+        check_not_missing(labels, names)
+    if labels is not None and chosen.form == "single" and labels.shares().any():
         if keep:  # an output keeps the column as it is
-            stored = replace(stored, labels=None)
+            labels = None
         else:
-            stored, index = split
+            labels, factor, index = split_shares(labels)
             rows = index if rows is None else rows[index]
             notes.append(SHARES)
-    if view.schema.is_partial and stored.scores.dtype.kind == "f" and not request.drop_missing:
-        _check_all_listed(stored.scores, view)
+
+    labels_name = None if labels is None else labels.name
+
+    def kept(values: NDArray[Any]) -> NDArray[Any]:
+        return values if rows is None else values[rows]
+
+    scores = kept(scores)
+    if not len(scores) and n_dropped:
+        return None
+    weights = None if roles.weight is None else kept(stored_weights(view, roles.weight))
+    if factor is not None:
+        weights = factor if weights is None else factor * weights
+    if view.schema.is_partial and not request.drop_missing:
+        _check_all_listed(scores, view)
     is_columns = chosen.form == "columns"
     scores_name = chosen.kind if is_columns else view.name(chosen.positions[0])
-    scores = stored.scores
     if chosen.form == "single":
         scores = _two_columns(scores, chosen.kind, view, scores_name)
     scores, n_rounded = checked_scores(
@@ -192,22 +206,23 @@ def _assembled(
     )
     check_names(names, n_classes=scores.shape[1], path=view.path)
     scores, names = _in_order(scores, names)
-    matched, names, positive = _matched(stored, scores, names, view, reading)
+    matched, names, positive = _matched(labels, scores, names, view, reading)
     if names == ("1", "0") and chosen.form == "single":  # in the order 0, 1, and so unnamed
-        scores, names = scores[:, ::-1], None
-        if matched is not None:
-            matched = replace(matched, labels=1 - matched.labels, class_names=None)
+        scores, matched, names = scores[:, ::-1], _flipped(matched), None
     if matched is not None:
         notes += matched.notes
     if is_first:
-        notes += doubts_about(scores, matched, stored.prediction, names, view, roles)
-    labels_name = stored.labels.name if stored.labels is not None else None
+        notes += doubts_about(scores, matched, chosen)
+        if roles.prediction is not None:
+            predicted = kept(view.values(roles.prediction))
+            given = Labels(predicted, view.name(roles.prediction), view.path)
+            notes += disagreement(scores, given, names, matched)
     in_file = names
     if names is not None and len(names) == 2 and names[0] == request.positive:
-        scores, names, positive = scores[:, ::-1], names[::-1], request.positive
-        if matched is not None:
-            matched = replace(matched, labels=1 - matched.labels)
-    layout = _layout(view, roles, matched, None if labels else labels_name, rows, keep=keep)
+        scores, matched, names = scores[:, ::-1], _flipped(matched), names[::-1]
+        positive = request.positive
+    layout = _layout(view, roles, matched, rows, keep=keep)
+    own_label = None if reading.labels is not None or roles.label is None else labels_name
     return Predictions(
         scores=np.ascontiguousarray(scores),
         kind=chosen.kind,
@@ -215,18 +230,23 @@ def _assembled(
         class_names=names,
         source=view.path,
         checksum="",
-        weights=stored.weights,
-        groups=stored.groups,
-        cluster=stored.cluster,
+        weights=weights,
+        groups={view.name(i): kept(stored_group(view, i)) for i in roles.groups},
+        cluster=None if roles.cluster is None else kept(stored_group(view, roles.cluster)),
         positive=positive,
         notes=tuple(dict.fromkeys(notes)),
         labels_name=labels_name,
         scores_names=tuple(view.name(i) for i in chosen.positions),
-        labels_source=None if labels is None else labels.path,
-        layout=replace(layout, class_names=in_file),
+        labels_source=None if reading.labels is None else reading.labels.all.path,
+        layout=replace(layout, class_names=in_file, label_column=own_label),
         n_rounded=n_rounded,
-        n_dropped=0 if kept is None else int((~kept).sum()),
+        n_dropped=n_dropped,
     )
+
+
+def _flipped(matched: Matched | None) -> Matched | None:
+    """Return the labels of two classes in the other order."""
+    return None if matched is None else replace(matched, labels=1 - matched.labels)
 
 
 def _check_all_listed(scores: NDArray[Any], view: Table) -> None:
@@ -293,23 +313,17 @@ def _in_order(
 
 
 def _matched(
-    stored: Stored,
+    labels: Labels | None,
     scores: NDArray[Any],
     names: tuple[str, ...] | None,
     view: Table,
     reading: Reading,
 ) -> tuple[Matched | None, tuple[str, ...] | None, str | None]:
     """Return the labels as positions, the names of the classes, and the positive one."""
-    labels, roles, request = stored.labels, reading.roles, reading.request
-    chosen, known = roles.scores, reading.like.layout.known
+    roles, request, known = reading.roles, reading.request, reading.like.layout.known
+    chosen = roles.scores
     if chosen.form == "single":
-        matched, shown = match_binary(
-            labels,
-            positive=chosen.positive,
-            requested=request.positive is not None,
-            n_rows=len(scores),
-            pair=reading.pair,
-        )
+        matched, shown = match_binary(labels, reading.pair, chosen.positive, n_rows=len(scores))
         return matched, shown, chosen.positive if shown is None else shown[1]
     if request.positive is not None and names is not None and request.positive not in names:
         raise file_error(
@@ -362,7 +376,6 @@ def _layout(
     view: Table,
     roles: Roles,
     matched: Matched | None,
-    labels_name: str | None,
     rows: NDArray[np.intp] | None,
     *,
     keep: bool,
@@ -387,7 +400,6 @@ def _layout(
     return Layout(
         names=tuple(names),
         place=len([i for i in firsts if i < min(chosen)]),
-        label_column=labels_name if roles.label is not None else None,
         labels_as="index" if matched is None else matched.form,
         known=() if matched is None else matched.known,
         form=roles.scores.form,

@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,13 +118,10 @@ class Labels:
         if y.ndim != 1:
             raise self.error(f"`{short(self.name)}` must have shape [{n_rows}], got {y.shape}.")
         if len(y) != n_rows:
-            advice = "Check that both come from the same split."
-            if len(y) and n_rows % len(y) == 0:
-                advice = f"If the scores of all classes are in one row: `.reshape({len(y)}, -1)`."
             raise self.error(
-                f"`{short(self.name)}` must hold one label per row, but there are "
-                f"{'more' if len(y) > n_rows else 'fewer'} labels than rows: {len(y)} labels, "
-                f"{n_rows} rows. {advice}"
+                f"`{short(self.name)}` must hold one label per row, but there are fewer labels "
+                f"than rows: {len(y)} labels, {n_rows} rows. Check that both come from the same "
+                "split."
             )
         if y.dtype.kind != "f":
             return y
@@ -302,11 +299,10 @@ def match_names(
         )
     exact = {n: i for i, n in enumerate(class_names)} | dict(known or {})
     index = _or_by_number([exact.get(v, -1) for v in values], values, class_names)
-    found = _Found(index, class_names, "")
-    if (index < 0).any():
-        looser = (way(values, class_names) for way in LOOSER)
-        found = next((way for way in looser if way is not None), found)
-    if (found.places < 0).any():
+    if index.min(initial=0) >= 0:
+        return Matched(index[where], "name", class_names)
+    found = next((way for way in _looser(values, class_names) if way is not None), None)
+    if found is None:
         unknown = [repr(v) for v, i in zip(values, index, strict=True) if i < 0]
         raise given.rows_error(
             "must be names of classes, but those in ",
@@ -314,11 +310,10 @@ def match_names(
             f" are not: found {listing(unknown)}, the classes are {listing(class_names)}. Correct "
             "the labels, or add the class.",
         )
-    matched = Matched(found.places[where], "name", found.names)
-    if not found.by:
-        return matched
-    ways = tuple(zip(values, found.places.tolist(), strict=True))
-    return replace(matched, known=ways, notes=(f"labels are matched to {found.by}",))
+    places, names, by = found
+    ways = tuple(zip(values, places.tolist(), strict=True))
+    notes = (f"labels are matched to {by}",)
+    return Matched(places[where], "name", names, known=ways, notes=notes)
 
 
 def _or_by_number(index: list[int], values: list[str], names: Names) -> NDArray[np.int64]:
@@ -334,31 +329,35 @@ def _or_by_number(index: list[int], values: list[str], names: Names) -> NDArray[
     return np.array(index, np.int64)
 
 
-class _Found(NamedTuple):
-    """The position of each distinct label, the names the classes then have, and by what."""
-
-    places: NDArray[np.int64]
-    names: Names
-    by: str
-
-
 def _lower(text: str) -> str:
     return text.strip().lower()
 
 
-def _folded(
-    values: list[str], names: Names, kept: Names, fold: Callable[[str], str], by: str
-) -> _Found | None:
-    """Return the position of each label among `names`, if all have one and each its own."""
-    if len(set(names)) < len(names) or "" in names:
-        return None
-    places = {n: i for i, n in enumerate(names)}
-    index = _or_by_number([places.get(v, places.get(fold(v), -1)) for v in values], values, names)
-    is_found = index.min() >= 0 and len(set(index.tolist())) == len(index)
-    return _Found(index, kept, by) if is_found else None
+Found: TypeAlias = tuple[NDArray[np.int64], Names, str]
+"""The position of each distinct label, the names the classes then have, and by what."""
 
 
-def _by_beginning(values: list[str], class_names: Names) -> _Found | None:
+def _looser(values: list[str], names: Names) -> Iterator[Found | None]:
+    """Yield what the looser ways to compare labels with names find, in this order."""
+    cut, part = _cut(values, names), "the part of the column names that differs"
+    ways: tuple[tuple[Names, Callable[[str], str], str], ...] = (
+        (cut, str, f"{part} ({listing(cut)})"),
+        (names, _lower, "the names, ignoring case"),
+        (cut, _lower, part),
+        (names, plain, "the names, ignoring case and punctuation"),
+    )
+    for kept, fold, by in ways:
+        places = {fold(n): i for i, n in enumerate(kept)}
+        if len(places) < len(kept) or "" in places:
+            continue
+        near = [places.get(v, places.get(fold(v), -1)) for v in values]
+        index = _or_by_number(near, values, tuple(places))
+        if index.min() >= 0 and len(set(index.tolist())) == len(index):
+            yield index, kept, by
+    yield _by_beginning(values, names)
+
+
+def _by_beginning(values: list[str], class_names: Names) -> Found | None:
     """Match ``neg`` and ``pos`` to ``negative`` and ``positive``, where only one way fits."""
     places = []
     for value in map(_lower, values):
@@ -371,7 +370,7 @@ def _by_beginning(values: list[str], class_names: Names) -> _Found | None:
     if sorted(places) != list(range(len(class_names))):
         return None
     pairs = [f"{short(v)} = {short(class_names[i])}" for v, i in zip(values, places, strict=True)]
-    return _Found(np.array(places), class_names, f"the classes: {listing(pairs)}")
+    return np.array(places), class_names, f"the classes: {listing(pairs)}"
 
 
 def _cut(values: list[str], names: Names) -> Names:
@@ -407,49 +406,28 @@ def _boundary(prefix: str, names: Sequence[str]) -> int:
     return at
 
 
-PART = "the part of the column names that differs"
-
-LOOSER: tuple[Callable[[list[str], Names], _Found | None], ...] = (
-    lambda v, n: _folded(v, cut := _cut(v, n), cut, str, f"{PART} ({listing(cut)})"),
-    lambda v, n: _folded(v, tuple(map(_lower, n)), n, _lower, "the names, ignoring case"),
-    lambda v, n: _folded(v, tuple(map(str.lower, cut := _cut(v, n))), cut, _lower, PART),
-    lambda v, n: _folded(
-        v, tuple(map(plain, n)), n, plain, "the names, ignoring case and punctuation"
-    ),
-    _by_beginning,
-)
-"""The looser ways to compare labels with names, in the order in which they are tried."""
-
-
 def match_binary(
-    given: Labels | None,
-    *,
-    positive: str | None,
-    requested: bool,
-    n_rows: int,
-    pair: tuple[str, str] | None = None,
+    given: Labels | None, pair: tuple[str, str] | None, positive: str | None, *, n_rows: int
 ) -> tuple[Matched | None, Names | None]:
     """Return labels of two classes, and the names of the classes, negative first.
 
     Args:
         given: as stored, or None.
+        pair: the negative and the positive label of all rows; None where there are no labels.
         positive: name of the class whose score the column holds, where known.
-        requested: `positive` comes from the caller, not from the column's name.
         n_rows: number of rows.
-        pair: the negative and the positive label, where they are known from all rows.
     """
-    if given is None:
+    if given is None or pair is None:
         if positive is None or positive == "1":
             return None, None
         return None, (NEGATIVE.get(positive.lower(), f"not {positive}"), positive)
     values, where = given.distinct(n_rows)
-    names = pair or pair_of(given, values, positive=positive, requested=requested)
-    unknown = [value for value in values if value not in names]
+    unknown = [value for value in values if value not in pair]
     if unknown:
-        raise _more_than_two(given, [*names, *unknown])
-    positions = np.array([names.index(v) for v in values], np.int64)[where]
-    if names != ("0", "1"):
-        return Matched(positions, "name", names), names
+        raise _more_than_two(given, [*pair, *unknown])
+    positions = np.array([pair.index(v) for v in values], np.int64)[where]
+    if pair != ("0", "1"):
+        return Matched(positions, "name", pair), pair
     is_told = positive is None or any(c.isdigit() for c in positive)
     notes = () if is_told else (f"labels are numbers: 1 = {short(str(positive))}",)
     return Matched(positions, "index", None, notes), None
@@ -480,8 +458,7 @@ def _positive_of(
     given: Labels, values: list[str], positive: str | None, *, requested: bool
 ) -> str:
     """Return which of the one or two label values is the positive class."""
-    lower = {v.lower(): v for v in values}
-    fixes = [{"positive": value} for value in values]
+    lower, of = {v.lower(): v for v in values}, ""
     if positive is not None:
         numbered = _NUMBERED.fullmatch(positive.strip())
         alike = {positive} if numbered is None else {positive, numbered[1]}
@@ -496,23 +473,18 @@ def _positive_of(
                 f"`positive` must be a value of `{short(given.name)}`, got {positive!r}; its "
                 f"values are {listing(values)}."
             )
-        if is_negative(positive):
-            raise given.error(
-                f"has the scores of {positive!r}, and nothing says which of the labels "
-                f"{listing(values)} that is. Say which.",
-                fixes=fixes,
-            )
-    for yes, no in NEGATIVE.items():
+        of = f" of {positive!r}" if is_negative(positive) else ""
+    for yes, no in () if of else NEGATIVE.items():
         if set(lower) in ({yes, no}, {yes}):
             return lower[yes]
         if set(lower) == {no}:
             return {"0": "1", "False": "True", "false": "true"}.get(values[0], yes)
-    if set(values) == {"-1", "1"}:
+    if set(values) == {"-1", "1"} and not of:
         return "1"
     raise given.error(
-        f"has one column of scores, and nothing says which of the labels {listing(values)} it is "
-        "the score of. Say which is the positive class.",
-        fixes=fixes,
+        f"has one column of scores{of}, and nothing says which of the labels {listing(values)} it "
+        "is the score of. Say which is the positive class.",
+        fixes=[{"positive": value} for value in values],
     )
 
 

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,37 +26,30 @@ class Key:
     Attributes:
         at: its columns in the file of scores; several name a row together.
         name: what messages call it.
-        names: the names of the labels' rows, sorted.
-        order: the rows that have them.
-        stored: the names in the order of the file.
+        stored: the names of the labels' rows.
     """
 
     at: tuple[int, ...]
     name: str
-    names: NDArray[Any]
-    order: NDArray[np.intp]
     stored: NDArray[Any]
 
-    @classmethod
-    def of(cls, at: tuple[int, ...], name: str, stored: NDArray[Any]) -> "Key":
-        """Return the key with these names of the labels' rows."""
-        order = np.argsort(stored, kind="stable")
-        return cls(at, name, stored[order], order, stored)
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether all rows have one name."""
-        return bool(self.names[0] == self.names[-1])
+    @cached_property
+    def _sorted(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """The names in order, and the rows that have them."""
+        order = np.argsort(self.stored, kind="stable")
+        return self.stored[order], order
 
     @property
     def is_unique(self) -> bool:
         """Whether every row has a name of its own."""
-        return not (self.names[1:] == self.names[:-1]).any()
+        names, _ = self._sorted
+        return not (names[1:] == names[:-1]).any()
 
     def rows_of(self, names: NDArray[Any]) -> NDArray[np.intp]:
         """Return the rows with these names; -1 where there is none."""
-        found = np.minimum(np.searchsorted(self.names, names), len(self.names) - 1)
-        return np.where(self.names[found] == names, self.order[found], -1)
+        known, order = self._sorted
+        found = np.minimum(np.searchsorted(known, names), len(known) - 1)
+        return np.where(known[found] == names, order[found], -1)
 
 
 @dataclass(frozen=True)
@@ -65,35 +59,17 @@ class OtherLabels:
     Attributes:
         all: of all rows of that file.
         key: what names the rows in both files; None: they are in the same order.
-        unused: labels in the file of scores, which are not used.
-        disordered: a column that numbers the rows of the labels in another order, where there is
-            no key.
+        note: how the labels are brought to the rows.
     """
 
     all: Labels
     key: Key | None
-    unused: str | None = None
-    disordered: str | None = None
+    note: str
 
     @property
     def is_by_order(self) -> bool:
         """Whether the labels are in the order of the rows, as no name is one row's alone."""
         return self.key is None or not self.key.is_unique
-
-    @property
-    def note(self) -> str:
-        """How the labels are brought to the rows."""
-        unused = "" if self.unused is None else f'; those in "{short(self.unused)}" are not used'
-        if self.key is not None and not self.is_by_order:
-            return f'labels are matched to the rows by "{short(self.key.name)}"{unused}'
-        same = "" if self.key is None else f', which "{short(self.key.name)}" confirms'
-        text = f"labels in {self.all.path.name} are taken in the order of the rows{same}{unused}"
-        if self.disordered is None:
-            return text
-        return Doubt(
-            f'WARNING: {text}, but its column "{short(self.disordered)}" numbers them in another '
-            "order; save the same column with the scores"
-        )
 
     def of_rows(self, scores: Table, rows: slice | NDArray[np.intp]) -> Labels:
         """Return the labels of rows of the file of scores.
@@ -141,22 +117,29 @@ def labels_in(table: Table, request: Request, head: Table, scores: tuple[int, ..
     key = _chosen(_keys(table, label, request, head, scores), table, head, request)
     others = [i for i in range(len(head.columns)) if i not in scores and _may_name(head, i)]
     own = next((head.name(i) for i in others if _is_named(head, i) and head[i].is_label), None)
-    return OtherLabels(
-        Labels(table.values(label), table.name(label), table.path),
-        key,
-        unused=own,
-        disordered=None if key is not None else _disordered(table, label),
-    )
+    unused = "" if own is None else f'; those in "{short(own)}" are not used'
+    named = "" if key is None else f'"{short(key.name)}"'
+    if key is not None and key.is_unique:
+        note = f"labels are matched to the rows by {named}{unused}"
+    else:
+        confirmed = f", which {named} confirms" if named else ""
+        note = f"labels in {table.path.name} are taken in the order of the rows{confirmed}{unused}"
+    numbered = None if key is not None else _disordered(table, label)
+    if numbered is not None:
+        note = Doubt(
+            f'WARNING: {note}, but its column "{short(numbered)}" numbers them in another order; '
+            "save the same column with the scores"
+        )
+    return OtherLabels(Labels(table.values(label), table.name(label), table.path), key, note)
 
 
 def _disordered(table: Table, label: int) -> str | None:
     """Return the column that numbers the rows, but not in their order, or None."""
     for j in range(len(table.columns)):
-        if j == label or not _may_name(table, j) or not table.is_kind(j, "number"):
-            continue
-        values = table.values(j)
-        if is_row_number(np.sort(values)) and not is_row_number(values):
-            return table.name(j) or "the first"
+        if j != label and _may_name(table, j) and table.is_kind(j, "number"):
+            values = table.values(j)
+            if is_row_number(np.sort(values)) and not is_row_number(values):
+                return table.name(j) or "the first"
     return None
 
 
@@ -212,23 +195,21 @@ def _keys(
         name = _folded(table.name(j))
         if given and name not in given:
             continue
-        key = Key.of((), table.name(j), key_of(table, [j]))
-        same = [i for i in ours if _is_named(head, i) and _folded(head.name(i)) == name]
-        if not (_may_name(table, j) and all(_may_name(head, i) for i in same)):
-            # fractions name rows where they are the same numbers, not the same to some digits
-            is_key = bool(same) and key.is_unique and _are_same_names(key_of(head, same[:1]), key)
-            found += [replace(key, at=(i,), name=head.name(i)) for i in same[:1] if is_key]
-            continue
-        for i in same[:1]:
-            is_usable = key.is_unique or Named(name).is_id or _shows_order(head, i, key)
-            if (is_usable and not key.is_constant) or name in given:
-                found.append(replace(key, at=(i,), name=head.name(i)))
-        if not same and key.is_unique and len(key.stored) > 1:
-            found += [
-                replace(key, at=(i,), name=head.name(i))
-                for i in ours
-                if _may_name(head, i) and _are_same_names(key_of(head, [i]), key)
-            ]
+        same = next(
+            (i for i in ours if _is_named(head, i) and _folded(head.name(i)) == name), None
+        )
+        stored, may_name = key_of(table, [j]), _may_name(table, j)
+        if same is not None:
+            key = Key((same,), head.name(same), stored)
+            is_id = Named(name).is_id or _shows_order(head, same, key)
+            is_key = (key.is_unique or is_id) and bool((stored != stored[0]).any())
+            if not (may_name and _may_name(head, same)):
+                # fractions name rows where they are the same numbers, not the same to some digits
+                is_key = key.is_unique and _are_same_names(key_of(head, key.at), key)
+            found += [key] * (is_key or name in given)
+        elif may_name and len(stored) > 1 and Key((), name, stored).is_unique:
+            keys = (Key((i,), head.name(i), stored) for i in ours if _may_name(head, i))
+            found += [key for key in keys if _are_same_names(key_of(head, key.at), key)]
     if len(found) < len(given):
         raise file_error(
             table.path,
@@ -246,7 +227,7 @@ def _chosen(keys: list[Key], table: Table, head: Table, request: Request) -> Key
     if len(keys) > 1 and (request.id_column or not any(key.is_unique for key in keys)):
         stored = _joined([key.stored for key in keys])
         at = tuple(i for key in keys for i in key.at)
-        return Key.of(at, '", "'.join(key.name for key in keys), stored)
+        return Key(at, '", "'.join(key.name for key in keys), stored)
     # A row number says no more than the order does, where there is a better name.
     better = [key for key in keys if not is_row_number(_numbers(key.stored))] or keys
     unique = [key for key in better if key.is_unique] or better

@@ -16,7 +16,7 @@ from focalibrate._check import (
 )
 from focalibrate.io.errors import PredictionFileError, RowError, file_error, short
 from focalibrate.io.predictions import ScoreKind
-from focalibrate.io.roles.facts import one_at_a_time
+from focalibrate.io.roles.diagnoses import one_at_a_time
 
 KEPT_ATOL = PROBS_ATOL / 2
 """Rows whose sums are off by less are left as they are. A sum in another order of the numbers may

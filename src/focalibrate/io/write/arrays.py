@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from focalibrate.io.bytes import optional
 from focalibrate.io.errors import short
 from focalibrate.io.formats.arrays import DTYPES
-from focalibrate.io.write.rows import Output, Rows
+from focalibrate.io.write.rows import Output
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """Time stamp of every zip member, so that equal content gives equal bytes."""
@@ -27,41 +27,35 @@ ALIGNMENT = 8
 TENSOR_NAMES = {np.dtype(code).name: name for name, code in DTYPES.items() if name != "BF16"}
 
 
-def write_npy(path: Path, rows: Iterator[Rows], output: Output) -> None:
+def write_npy(path: Path, rows: Iterator[Any], output: Output) -> None:
     """Write the probabilities only, block by block.
 
     Not through a memory map: a full disk would kill the process instead of raising.
     """
     with path.open("wb") as file:
-        file.write(_npy_header(_shape(output), output.like.scores.dtype))
-        for some in rows:
-            file.write(np.ascontiguousarray(some.probs).data)
+        _write_probs(file, rows, output)
 
 
-def write_npz(path: Path, rows: Iterator[Rows], output: Output) -> None:
+def write_npz(path: Path, rows: Iterator[Any], output: Output) -> None:
     """Write ``probs``, ``class_names`` and the other arrays, uncompressed as `np.savez` does."""
-    kept: list[Any] = []
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         with archive.open(_member("probs"), "w", force_zip64=True) as file:
-            file.write(_npy_header(_shape(output), output.like.scores.dtype))
-            for some in rows:
-                kept.append(some.kept)
-                file.write(np.ascontiguousarray(some.probs).data)
-        for name, array in _arrays(kept, output):
-            archive.writestr(_member(name), _npy_bytes(array))
+            kept = _write_probs(file, rows, output)
+        for name, blocks in _arrays(kept, output).items():
+            archive.writestr(_member(name), _npy_bytes(np.concatenate(blocks)))
         if output.class_names is not None and output.like.layout.form != "single":
             names = np.array(output.class_names, dtype=np.str_)
             archive.writestr(_member("class_names"), _npy_bytes(names))
 
 
-def write_safetensors(path: Path, rows: Iterator[Rows], output: Output) -> None:
+def write_safetensors(path: Path, rows: Iterator[Any], output: Output) -> None:
     """Write ``probs`` and the other numbers, and ``class_names`` as JSON in the metadata.
 
     The format has no text: other columns of text are left out, and labels that are names are
     written as positions.
     """
     header: dict[str, object] = {}
-    tensors, start = _tensors(list(rows), output), 0
+    tensors, start = _tensors(rows, output), 0
     for name, blocks in tensors.items():
         stop = start + sum(block.nbytes for block in blocks)
         header[name] = {
@@ -80,37 +74,48 @@ def write_safetensors(path: Path, rows: Iterator[Rows], output: Output) -> None:
             file.write(block.astype(block.dtype.newbyteorder("<"), copy=False).data)
 
 
-def write_torch(path: Path, rows: Iterator[Rows], output: Output) -> None:
+def write_torch(path: Path, rows: Iterator[Any], output: Output) -> None:
     """Write a dictionary of tensors: ``probs``, the other numbers, ``class_names`` as a list."""
     torch = optional("torch", path, "writing .pt")
-    tensors = _tensors(list(rows), output)
+    tensors = _tensors(rows, output)
     stored = {k: torch.from_numpy(np.concatenate(blocks)) for k, blocks in tensors.items()}
     if output.class_names is not None:
         stored["class_names"] = list(output.class_names)
     torch.save(stored, path)
 
 
-def _arrays(kept: Sequence[Any], output: Output) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield the other columns of all rows, and the arrays that have no entry per row."""
-    for i, name in enumerate(kept[0].column_names):
-        yield name, np.concatenate([_as_array(table.column(i)) for table in kept])
+def _write_probs(file: IO[bytes], rows: Iterator[Any], output: Output) -> list[Any]:
+    """Write the array of the probabilities block by block; return the tables without them."""
+    kept = list[Any]()
+    for table in rows:
+        probs = _as_array(table.column("probs"))
+        if not kept:
+            file.write(_npy_header((output.like.n_rows, *probs.shape[1:]), probs.dtype))
+        file.write(np.ascontiguousarray(probs).data)
+        kept.append(table.drop_columns(["probs"]))
+    return kept
+
+
+def _arrays(tables: Sequence[Any], output: Output) -> dict[str, list[NDArray[Any]]]:
+    """Return the columns of all rows, block by block, and the arrays with no entry per row."""
+    names = tables[0].column_names
+    found = {name: [_as_array(table.column(name)) for table in tables] for name in names}
     for name, array in output.like.layout.constants().items():
-        while name in ("probs", "class_names", *kept[0].column_names):
+        while name in ("probs", "class_names") or name in found:
             name = f"uncalibrated_{name}"
-        yield name, array
-
-
-def _tensors(rows: Sequence[Rows], output: Output) -> dict[str, list[NDArray[Any]]]:
-    """Return the blocks of the probabilities of all rows, and the other arrays of numbers."""
-    width = _shape(output)[1:]
-    found = {"probs": [np.ascontiguousarray(r.probs).reshape(-1, *width) for r in rows]}
-    labels, label_column = output.like.labels, output.like.layout.label_column
-    for name, array in _arrays([some.kept for some in rows], output):
-        if name == label_column and array.dtype.kind == "U" and labels is not None:
-            found[name] = [labels]
-        elif array.dtype.name in TENSOR_NAMES:
-            found[name] = [np.ascontiguousarray(array)]
+        found[name] = [array]
     return found
+
+
+def _tensors(rows: Iterator[Any], output: Output) -> dict[str, list[NDArray[Any]]]:
+    """Return the arrays of numbers, block by block, the probabilities first."""
+    found = _arrays(list(rows), output)
+    found = {"probs": found.pop("probs"), **found}
+    labels, label = output.like.labels, output.like.layout.label_column
+    if label in found and found[label][0].dtype.kind == "U" and labels is not None:
+        found[label] = [labels]
+    numbers = {k: v for k, v in found.items() if v[0].dtype.name in TENSOR_NAMES}
+    return {k: [np.ascontiguousarray(block) for block in v] for k, v in numbers.items()}
 
 
 def _as_array(column: Any) -> NDArray[Any]:
@@ -125,11 +130,6 @@ def _as_array(column: Any) -> NDArray[Any]:
         found: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
         return found
     return np.array(["" if v is None else str(v) for v in cells.to_pylist()], dtype=np.str_)
-
-
-def _shape(output: Output) -> tuple[int, ...]:
-    n, width = output.like.n_rows, len(output.names)
-    return (n, width) if width > 1 else (n,)
 
 
 def _member(name: str) -> zipfile.ZipInfo:

@@ -5,9 +5,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -199,30 +199,17 @@ def write_part(
     _check_writable(scan, index, folder.path / name)
 
     def pair(given: Predictions) -> tuple[Predictions, list[NDArray[Any]]]:
-        like, probs = calibrated(_without(given, scan.in_path(index)))
+        like, probs = calibrated(given)
         counts.append(like.n_rows)
         return like, [np.ascontiguousarray(probs, dtype=like.scores.dtype)]
 
     with writing_named(folder.path / name), folder.writing(name) as temporary:
         is_whole = rewrite is not None or suffix not in STREAMED
         found = [scan.read(index, keep=True)] if is_whole else scan.batches(index, keep=True)
-        write_pairs(temporary, map(pair, found), suffix=suffix, rewrite=rewrite)
+        in_path = scan.in_path(index)  # written again as the names of folders
+        write_pairs(temporary, map(pair, found), suffix=suffix, rewrite=rewrite, without=in_path)
         n_bytes = temporary.stat().st_size
     return PartDone(checksum, n_bytes, sum(counts))
-
-
-def _without(found: Predictions, names: Sequence[str]) -> Predictions:
-    """Return predictions without columns that are written again as the names of folders."""
-    layout = found.layout
-    rest = layout.rest
-    if rest is None or not names:
-        return found
-    kept = [name for name in layout.names if name not in names]
-    place = len([n for n in layout.names[: layout.place] if n not in names])
-    fewer = replace(
-        layout, names=tuple(kept), place=place, rest=lambda: rest().drop_columns(list(names))
-    )
-    return replace(found, layout=fewer)
 
 
 def _check_writable(scan: Scan, index: int, target: Path) -> None:

@@ -1,6 +1,6 @@
 """Writing calibrated probabilities, block by block, in the format of the input."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -14,7 +14,7 @@ from focalibrate.io.errors import file_error
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.source import suffix_of
 from focalibrate.io.write.arrays import write_npy, write_npz, write_safetensors, write_torch
-from focalibrate.io.write.rows import Output, Rows
+from focalibrate.io.write.rows import Output
 from focalibrate.io.write.tables import (
     write_excel,
     write_ipc,
@@ -26,7 +26,7 @@ from focalibrate.io.write.tables import (
 STREAMED = (".csv", ".tsv", ".txt", ".parquet", ".feather", ".arrow", ".jsonl")
 """Formats that are written some rows at a time."""
 
-WRITERS: Mapping[str, Callable[[Path, Iterator[Rows], Output], None]] = {
+WRITERS: Mapping[str, Callable[[Path, Iterator[Any], Output], None]] = {
     ".npz": write_npz,
     ".npy": write_npy,
     ".safetensors": write_safetensors,
@@ -45,13 +45,23 @@ Rewrite: TypeAlias = Callable[[Path, Iterable[NDArray[Any]]], None] | None
 """Writes a file again with probabilities in it, where its format has a place for them."""
 
 
-def write_pairs(path: Path, pairs: Pairs, *, suffix: str, rewrite: Rewrite) -> None:
-    """Write the probabilities of predictions one after another, in the layout of the first."""
+def write_pairs(
+    path: Path, pairs: Pairs, *, suffix: str, rewrite: Rewrite, without: Sequence[str] = ()
+) -> None:
+    """Write the probabilities of predictions one after another, in the layout of the first.
+
+    Args:
+        path: the file to make.
+        pairs: the predictions, and their probabilities.
+        suffix: of the format.
+        rewrite: used in its place.
+        without: columns that are left out.
+    """
     if rewrite is not None:
         rewrite(path, (block for _, blocks in pairs for block in blocks))
         return
     first = next(pairs)
-    output = Output.of(first[0], suffix)
+    output = Output.of(first[0], suffix, without=without)
     rows = (some for like, blocks in chain([first], pairs) for some in output.rows(like, blocks))
     WRITERS[suffix](path, rows, output)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,88 +11,96 @@ from numpy.typing import NDArray
 from focalibrate.io.cells import is_numbering
 from focalibrate.io.predictions import Predictions
 from focalibrate.io.roles.vocabulary import PROBABILITY, outcome_of, plain
+from focalibrate.io.table import as_arrow
 
 TEXT = (".csv", ".tsv", ".txt")
 ARRAYS = (".npz", ".npy", ".safetensors", ".pt")
+LISTS = (".parquet", ".feather", ".arrow", ".jsonl", ".json")
+"""Formats of tables whose cells can be lists."""
 
 
-class Rows(NamedTuple):
-    """Some rows to write: the other columns as an Arrow table, and the probabilities."""
-
-    kept: Any
-    probs: NDArray[Any]
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Output:
     """How the rows of an output are laid out.
 
     Attributes:
         like: the predictions, whose layout the output has.
         suffix: of the format.
-        names: columns of the probabilities; one if the input had one.
-        order: position of each of them among the classes of a block.
+        header: names of all columns, in their order.
+        new: those of the probabilities: one column, or one list, for all of them where it is one.
+        kept: which of the other columns of the input are written.
+        own_labels: labels of another file are the first column.
+        place: where the probabilities are among the columns.
+        order: position of each probability among the classes of a block; None: all in order.
         class_names: in the same order, or None.
-        place: how many of the other columns come before the probabilities.
     """
 
     like: Predictions
     suffix: str
-    names: list[str]
+    header: list[str]
+    new: list[str]
+    kept: list[int]
+    own_labels: bool
+    place: int
     order: list[int] | None
     class_names: tuple[str, ...] | None
-    place: int
 
     @classmethod
-    def of(cls, like: Predictions, suffix: str) -> "Output":
-        """Return the layout of an output for the predictions `like`."""
-        names, order = _score_names(like)
-        layout = like.layout
-        in_file = order is not None and layout.class_names
-        shown = layout.class_names if in_file else like.class_names
-        place = layout.place + (like.labels is not None and layout.label_column is None)
-        return cls(like, suffix, names, order, shown, place)
-
-    @property
-    def is_list(self) -> bool:
-        """Whether all probabilities of a row are one list."""
-        return self.like.layout.form in ("matrix", "options")
-
-    def beside(self, kept: Sequence[Any], new: Sequence[Any]) -> list[Any]:
-        """Return columns, or their names, in the order of the output."""
-        return [*kept[: self.place], *new, *kept[self.place :]]
-
-    def rows(self, like: Predictions, blocks: Iterable[NDArray[Any]]) -> Iterator[Rows]:
-        """Yield the rows of blocks of probabilities that belong to `like`."""
-        kept = self._kept(like)
-        start = 0
-        for block in blocks:
-            cells = block if self.order is None else np.ascontiguousarray(block[:, self.order])
-            yield Rows(kept.slice(start, len(block)), cells)
-            start += len(block)
-
-    def _kept(self, like: Predictions) -> Any:
-        """Return the other columns, with labels of another file as the first."""
-        layout, is_table = like.layout, self.suffix not in ARRAYS
-        written = set(self.names) if is_table else {"probs", "class_names"}
-        table = pa.table({}) if layout.rest is None or not layout.names else layout.rest()
-        arrays, shown = list(table.columns), list[str]()
-        for name in layout.names if arrays else ():
+    def of(cls, like: Predictions, suffix: str, *, without: Sequence[str] = ()) -> "Output":
+        """Return the layout of an output for the predictions `like`, without some columns."""
+        layout, is_arrays = like.layout, suffix in ARRAYS
+        scores, order = _score_names(like)
+        in_lists = layout.form in ("matrix", "options") and suffix in LISTS
+        new = ["probs"] if is_arrays or in_lists else scores
+        written = {*new, "class_names"} if is_arrays else set(scores)
+        kept = [i for i, name in enumerate(layout.names) if layout.rest and name not in without]
+        shown = list[str]()
+        for name in (layout.names[i] for i in kept):
             if not layout.has_names:
                 name = "label" if name == layout.label_column else f"column_{name}"
             while name in written:  # keep the file's own column beside the new one
                 name = f"uncalibrated_{name}"
-            again = 0 if self.suffix in TEXT else shown.count(name)
+            again = 0 if suffix in TEXT else shown.count(name)
             shown.append(f"{name}.{again}" if again else name)
-        if like.labels is not None and layout.label_column is None:
-            own = "label" if is_table else "labels"
-            while own in written:
+        place = len([i for i in kept if i < layout.place])
+        own_labels = like.labels is not None and layout.label_column is None
+        if own_labels:
+            own = "labels" if is_arrays else "label"
+            while own in (*written, *shown):
                 own = f"{own}_used"
-            arrays.insert(0, pa.chunked_array([_own_labels(like, is_table=is_table)]))
             shown.insert(0, own)
-        if layout.separator is not None and self.suffix not in TEXT:
-            arrays = [_numbers(column) for column in arrays]
-        return pa.table(arrays, names=shown)
+            place += 1
+        if suffix in (".jsonl", ".json"):
+            place = len(shown)
+        return cls(
+            like=like,
+            suffix=suffix,
+            header=[*shown[:place], *new, *shown[place:]],
+            new=new,
+            kept=kept,
+            own_labels=own_labels,
+            place=place,
+            order=order,
+            class_names=layout.class_names if order and layout.class_names else like.class_names,
+        )
+
+    def rows(self, like: Predictions, blocks: Iterable[NDArray[Any]]) -> Iterator[Any]:
+        """Yield the rows of blocks of probabilities that belong to `like`, as Arrow tables."""
+        rest = like.layout.rest
+        kept = [] if rest is None or not self.kept else rest().select(self.kept).columns
+        if like.layout.separator is not None and self.suffix not in TEXT:
+            kept = [_numbers(column) for column in kept]
+        if self.own_labels:
+            kept = [_own_labels(like, is_table=self.suffix not in ARRAYS), *kept]
+        start, place = 0, self.place
+        for block in blocks:
+            probs = block if self.order is None else block[:, self.order]
+            is_list = len(self.new) < probs.shape[1]
+            new = [probs] if is_list else np.ascontiguousarray(probs.T)
+            columns = [column.slice(start, len(block)) for column in kept]
+            columns[place:place] = [as_arrow(array) for array in new]
+            yield pa.table(columns, names=self.header)
+            start += len(block)
 
 
 def _own_labels(like: Predictions, *, is_table: bool) -> Any:
@@ -106,6 +114,7 @@ def _own_labels(like: Predictions, *, is_table: bool) -> Any:
 
 
 def _score_names(like: Predictions) -> tuple[list[str], list[int] | None]:
+    """Return the columns of the probabilities of a table, and their positions if these differ."""
     layout = like.layout
     if layout.form == "single" and like.n_classes == 2:
         own = like.scores_names[0] if like.scores_names else "prob_1"

@@ -5,11 +5,11 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pyarrow.parquet as pa_parquet
 from focalibrate.io.bytes import optional, text_file
 from focalibrate.io.errors import file_error, short
 from focalibrate.io.source import suffix_of
-from focalibrate.io.write.rows import Output, Rows
+from focalibrate.io.write.rows import Output
 
 FLOAT32_DIGITS = "%.9g"
 """Enough digits to restore every float32."""
@@ -29,7 +29,7 @@ EXCEL_DIGITS = 15
 """Excel keeps so many digits of a number; longer ones are written as text."""
 
 
-def write_text(path: Path, rows: Iterator[Rows], output: Output) -> None:
+def write_text(path: Path, rows: Iterator[Any], output: Output) -> None:
     """Write a header and one line per example, with enough digits to restore every float.
 
     The separator and the decimal mark are those of the input, and so are its cells.
@@ -43,28 +43,30 @@ def write_text(path: Path, rows: Iterator[Rows], output: Output) -> None:
     digit = (FLOAT32_DIGITS if like.scores.dtype == np.float32 else "%r").__mod__
     with text_file(path, output.suffix) as file:
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
-        for at, some in enumerate(rows):
-            if not at:
-                writer.writerow(output.beside(some.kept.column_names, output.names))
-            kept = [_cells(column, comma=comma) for column in some.kept.columns]
-            probs = [list(map(digit, column)) for column in some.probs.T.tolist()]
-            if comma:
-                probs = [[cell.replace(".", ",") for cell in column] for column in probs]
-            writer.writerows(zip(*output.beside(kept, probs), strict=True))
-
-
-def _cells(column: Any, *, comma: bool) -> list[str]:
-    """Return a kept column as cells; what the input had as text stays as it is."""
-    cells = [_cell(value) for value in _values(column)]
-    is_fraction = pa.types.is_floating(column.type)
-    return [c.replace(".", ",") for c in cells] if comma and is_fraction else cells
+        writer.writerow(output.header)
+        for table in rows:
+            columns = []
+            for name, column in zip(table.column_names, table.columns, strict=True):
+                cells: Iterable[str] = map(digit if name in output.new else _cell, _values(column))
+                if comma and pa.types.is_floating(column.type):
+                    cells = (cell.replace(".", ",") for cell in cells)
+                columns.append(cells)
+            writer.writerows(zip(*columns, strict=True))
 
 
 def _values(column: Any) -> list[Any]:
-    """Return a kept column as Python values, which have no nanoseconds: these become text."""
+    """Return a column as Python values, which have no nanoseconds: these become text."""
     kind = column.type
     if kind == pa.json_():  # objects without a common structure
         return [value and json.loads(value) for value in column.to_pylist()]
+    if pa.types.is_fixed_size_list(kind) and not column.null_count:
+        cells = column.combine_chunks()
+        inner = cells.flatten()
+        if pa.types.is_floating(inner.type) and not inner.null_count:
+            numbers = inner.to_numpy().reshape(len(cells), -1)
+            return cast(list[Any], numbers.tolist())
+    if pa.types.is_floating(kind) and not column.null_count:
+        return cast(list[Any], column.to_numpy().tolist())
     if getattr(kind, "unit", "") == "ns":
         try:
             column = column.cast(
@@ -76,8 +78,7 @@ def _values(column: Any) -> list[Any]:
             )
         except pa.ArrowInvalid:
             column = column.cast(pa.int64() if pa.types.is_duration(kind) else pa.string())
-    found: list[Any] = column.to_pylist()
-    return found
+    return cast(list[Any], column.to_pylist())
 
 
 def _cell(value: Any) -> str:
@@ -88,105 +89,62 @@ def _cell(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def write_parquet(path: Path, rows: Iterator[Rows], output: Output) -> None:
+def write_parquet(path: Path, rows: Iterator[Any], output: Output) -> None:
     """Write one row group per block; other columns and a pandas index are kept as they were."""
     _write_arrow(path, rows, output, pa_parquet.ParquetWriter)
 
 
-def write_ipc(path: Path, rows: Iterator[Rows], output: Output) -> None:
+def write_ipc(path: Path, rows: Iterator[Any], output: Output) -> None:
     """Write an Arrow file (feather version 2), one batch per block."""
     _write_arrow(path, rows, output, pa.ipc.new_file)
 
 
 def _write_arrow(
-    path: Path, rows: Iterator[Rows], output: Output, opened: Callable[[IO[bytes], Any], Any]
+    path: Path, rows: Iterator[Any], output: Output, opened: Callable[[IO[bytes], Any], Any]
 ) -> None:
-    tables = _arrow_tables(rows, output)
-    first = next(tables)
-    with path.open("wb") as file, opened(file, first.schema) as writer:
-        for table in chain([first], tables):
-            writer.write_table(table.cast(first.schema))
-
-
-def _arrow_tables(rows: Iterator[Rows], output: Output) -> Iterator[Any]:
-    """Yield one table per block: kept columns, and a list column or one column per class."""
-    names = ["probs"] if output.is_list else output.names
-    metadata = {}
+    metadata = {"pandas": _pandas_metadata(output)}
     if output.class_names is not None:
         metadata["class_names"] = json.dumps(output.class_names)
-    for some in rows:
-        if output.like.layout.pandas is not None:
-            changed = _pandas_metadata(some.kept.column_names, names, output)
-            if changed is not None:
-                metadata["pandas"] = changed
-        probs = some.probs
-        if output.is_list:
-            arrays = [pa.FixedSizeListArray.from_arrays(probs.reshape(-1), probs.shape[1])]
-        else:
-            arrays = [pa.array(column) for column in np.ascontiguousarray(probs.T)]
-        columns = output.beside(some.kept.columns, arrays)
-        order = output.beside(some.kept.column_names, names)
-        yield pa.table(columns, names=order).replace_schema_metadata(metadata)
+    first = next(rows)
+    schema = first.schema.with_metadata({k: v for k, v in metadata.items() if v is not None})
+    with path.open("wb") as file, opened(file, schema) as writer:
+        for table in chain([first], rows):
+            writer.write_table(table.cast(schema))
 
 
-def _pandas_metadata(kept: list[str], names: list[str], output: Output) -> str | None:
-    """Return pandas' description of the table for the columns that it has now."""
+def _pandas_metadata(output: Output) -> str | None:
+    """Return pandas' description of the kept columns and the index, if it had one."""
+    kept = {*output.header} - {*output.new}
     try:
         stored = json.loads(output.like.layout.pandas or b"")
         columns = [c for c in stored.get("columns", []) if c.get("field_name") in kept]
-        dtype = output.like.scores.dtype.name
-        columns += [
-            {
-                "name": name,
-                "field_name": name,
-                "pandas_type": "list" if output.is_list else dtype,
-                "numpy_type": "object" if output.is_list else dtype,
-                "metadata": None,
-            }
-            for name in names
-        ]
-        header = {
-            "name": None,
-            "field_name": None,
-            "pandas_type": "unicode",
-            "numpy_type": "object",
-            "metadata": {"encoding": "UTF-8"},
-        }
-        return json.dumps({**stored, "columns": columns, "column_indexes": [header]})
+        return json.dumps({**stored, "columns": columns, "column_indexes": []})
     except (ValueError, RecursionError, AttributeError, TypeError):
         return None
 
 
-def write_json(path: Path, rows: Iterator[Rows], output: Output) -> None:
+def write_json(path: Path, rows: Iterator[Any], output: Output) -> None:
     """Write one JSON object per example: one per line, or as a list in a `.json` file."""
     is_list = output.suffix == ".json"
     start, between, end = ("[\n", ",\n", "\n]\n") if is_list else ("", "\n", "\n")
     with text_file(path, output.suffix) as file:
-        for i, record in enumerate(_records(rows, output)):
-            file.write((between if i else start) + record)
+        for table in rows:
+            for row in zip(*map(_values, table.columns), strict=True):
+                record = dict(zip(output.header, row, strict=True))
+                file.write(start + json.dumps(record, ensure_ascii=False, default=str))
+                start = between
         file.write(end)
 
 
-def _records(rows: Iterator[Rows], output: Output) -> Iterator[str]:
-    for some in rows:
-        names = [*some.kept.column_names, *(["probs"] if output.is_list else output.names)]
-        probs = [some.probs.tolist()] if output.is_list else some.probs.T.tolist()
-        for row in zip(*map(_values, some.kept.columns), *probs, strict=True):
-            record = dict(zip(names, row, strict=True))
-            yield json.dumps(record, ensure_ascii=False, default=str)
-
-
-def write_excel(path: Path, rows: Iterator[Rows], output: Output) -> None:
+def write_excel(path: Path, rows: Iterator[Any], output: Output) -> None:
     """Write one sheet with a header; formulas and numbers of many digits as text."""
     openpyxl = optional("openpyxl", path, "writing .xlsx")
     if output.like.n_rows >= EXCEL_ROWS:
         raise file_error(path, f".xlsx holds at most {EXCEL_ROWS - 1:,} rows. Write a .csv.")
-    lines: list[Any] = []
-    for some in rows:
-        if not lines:
-            lines.append(output.beside(some.kept.column_names, output.names))
-        kept = [[_excel_value(v, path) for v in _values(c)] for c in some.kept.columns]
-        lines += zip(*output.beside(kept, some.probs.T.tolist()), strict=True)
+    lines: list[Any] = [output.header]
+    for table in rows:
+        cells = [[_excel_value(v, path) for v in _values(column)] for column in table.columns]
+        lines += zip(*cells, strict=True)
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("calibrated")
     text_cell = openpyxl.cell.WriteOnlyCell
