@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from focalibrate.detection import Boxes, match, read_detections, read_truth
 from focalibrate.io.errors import PredictionFileError
@@ -101,7 +100,7 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
         notes=tuple(notes),
         roles=ROLES,
     )
-    data = {i: pa.array(values) for i, (_, _, values) in enumerate(columns)}
+    data = {i: values for i, (_, _, values) in enumerate(columns)}
     return replace(in_memory(schema, data, len(matched)), layout={"matched": matched})
 
 

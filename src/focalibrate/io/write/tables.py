@@ -18,6 +18,7 @@ import pyarrow.parquet as pa_parquet
 from focalibrate.io.bytes import optional, text_file
 from focalibrate.io.errors import file_error, short
 from focalibrate.io.source import suffix_of
+from focalibrate.io.table import as_numpy
 from focalibrate.io.write.rows import Output
 
 FLOAT32_DIGITS = "%.9g"
@@ -63,10 +64,10 @@ def _values(column: Any) -> list[Any]:
         cells = column.combine_chunks()
         inner = cells.flatten()
         if pa.types.is_floating(inner.type) and not inner.null_count:
-            numbers = inner.to_numpy().reshape(len(cells), -1)
+            numbers = as_numpy(inner).reshape(len(cells), -1)
             return cast(list[Any], numbers.tolist())
     if pa.types.is_floating(kind) and not column.null_count:
-        return cast(list[Any], column.to_numpy().tolist())
+        return cast(list[Any], as_numpy(column).tolist())
     if getattr(kind, "unit", "") == "ns":
         try:
             column = column.cast(
