@@ -307,15 +307,26 @@ def _codes(codes: Any, missing: int) -> NDArray[Any]:
 
 
 def as_arrow(array: NDArray[Any]) -> Any:
-    """Return an array as an Arrow array; one of several axes as lists of fixed size."""
+    """Return an array as an Arrow array; one of several axes as lists of fixed size.
+
+    By `pa.array` only where it must be, as `pa.array` imports pandas too.
+    """
     if array.ndim > 1:
         inner = as_arrow(array.reshape(-1, *array.shape[2:]))
         return pa.FixedSizeListArray.from_arrays(inner, array.shape[1])
     if array.dtype.kind in "UO":
-        return pa.array(array.tolist(), pa.string())
+        texts = array.tolist()
+        if None in texts:
+            return pa.array(texts, pa.string())
+        cells = [text.encode() for text in texts]
+        ends = np.cumsum([0, *map(len, cells)], dtype=np.int32)
+        buffers = pa.py_buffer(ends), pa.py_buffer(b"".join(cells))
+        return pa.StringArray.from_buffers(len(cells), *buffers)
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         array = array.astype(np.float64)  # Arrow has no longer ones
     array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    if array.dtype == np.bool_:
+        return as_arrow(array.view(np.uint8)).cast(pa.bool_())
     if array.dtype.kind not in "fiu":
         return pa.array(array)
     kind, content = pa.from_numpy_dtype(array.dtype), pa.py_buffer(array)
@@ -420,7 +431,8 @@ def parsed(cells: Any, kind: Kind, *, decimal_comma: bool) -> NDArray[Any] | Non
 def _trimmed(cells: Any) -> Any:
     """Return cells without white space around them; empty ones are missing."""
     cells = pc.utf8_trim_whitespace(cells)
-    return pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
+    empty = as_arrow(np.array([""])).cast(cells.type)
+    return pc.if_else(pc.equal(cells, empty[0]), pa.nulls(1, cells.type)[0], cells)
 
 
 def _numbers(words: Sequence[str]) -> NDArray[np.float64] | None:
