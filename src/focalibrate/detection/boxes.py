@@ -413,7 +413,8 @@ def _positions(
 
 def _boxes(rows: list[dict[str, Any]], path: Path) -> Floats:
     def sides(box: Any) -> list[float | None] | None:
-        cells = [*map(_finite, box)] if isinstance(box, list) and len(box) == 4 else [None]
+        is_box = isinstance(box, list) and len(box) == 4
+        cells: list[float | None] = [*map(_finite, box)] if is_box else [None]
         return None if None in cells else cells
 
     found = _column(rows, "bbox", sides, "[left, top, width, height]", path)

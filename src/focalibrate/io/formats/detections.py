@@ -106,7 +106,7 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
 
 def _doubts(boxes: Boxes, truth: Boxes, n_right: int, *, iou: float) -> list[str]:
     """Return warnings of boxes that are there twice, and of fields that may mean others."""
-    entries = np.column_stack([boxes.image, boxes.category, boxes.box, boxes.score])
+    entries = np.column_stack([boxes.image, boxes.category, boxes.box, np.asarray(boxes.score)])
     n_again = len(boxes) - len(np.unique(entries, axis=0))
     found = []
     if n_again:

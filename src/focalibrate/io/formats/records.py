@@ -396,7 +396,7 @@ def _as_json(cells: Sequence[Any]) -> Any:
     try:
         found = pa.array(texts, pa.string())
     except (pa.ArrowException, ValueError):  # lone surrogates
-        texts = [None if t is None else t.encode("utf-8", "backslashreplace") for t in texts]
-        found = pa.array(texts, pa.binary()).cast(pa.string())
+        raw = [None if t is None else t.encode("utf-8", "backslashreplace") for t in texts]
+        found = pa.array(raw, pa.binary()).cast(pa.string())
     is_nested = all(c is None or isinstance(c, (dict, list)) for c in cells)
     return pa.ExtensionArray.from_storage(pa.json_(), found) if is_nested else found
