@@ -7,14 +7,16 @@ import io
 import json
 import lzma
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from focalibrate.calibrate import FocalTemperatureScaling, PosteriorRecovery, VectorScaling
+from focalibrate.calibrate import PosteriorRecovery, fit
 from focalibrate.io import SketchFile, write_sketch
 from focalibrate.metrics import Sketch
 
@@ -83,14 +85,19 @@ def _jsonl() -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def _json() -> bytes:
-    return json.dumps({"label": LABELS.tolist(), "probs": PROBS.tolist()}).encode()
-
-
-def safetensors(header: Mapping[str, Any], data: bytes) -> bytes:
-    """Return a .safetensors file of a header and its data."""
-    raw = json.dumps(header).encode()
-    return len(raw).to_bytes(8, "little") + raw + data
+def _json(form: str) -> bytes:
+    """Return a document in one of the forms of pandas."""
+    rows = [json.loads(line) for line in _jsonl().splitlines()]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    documents = {
+        "arrays": {"label": LABELS.tolist(), "probs": PROBS.tolist()},
+        "records": rows,
+        "columns": {name: {str(i): v for i, v in enumerate(c)} for name, c in columns.items()},
+        "split": {"columns": [*columns], "data": [[*row.values()] for row in rows]},
+        "table": {"schema": {}, "data": rows},
+        "pipeline": [[{"label": name, "score": row[name]} for name in NAMES] for row in rows],
+    }
+    return json.dumps(documents[form]).encode()
 
 
 def _safetensors() -> bytes:
@@ -102,7 +109,8 @@ def _safetensors() -> bytes:
         "labels": {"dtype": "I64", "shape": [N], "data_offsets": [len(scores), end]},
         "__metadata__": {"class_names": json.dumps(NAMES)},
     }
-    return safetensors(header, scores + labels)
+    raw = json.dumps(header).encode()
+    return len(raw).to_bytes(8, "little") + raw + scores + labels
 
 
 def _torch() -> bytes:
@@ -149,7 +157,21 @@ def _baseline() -> bytes:
 
 
 def _calibrator(calibrator: Any) -> bytes:
-    return json.dumps(calibrator.to_dict(), indent=1).encode()
+    return json.dumps(calibrator.to_dict()).encode()
+
+
+FITTED = """
+temperature focal_temperature platt quadratic beta ensemble_temperature vector structured_matrix
+dirichlet spline isotonic venn_abers histogram average
+"""
+
+
+def _fitted(method: str) -> bytes:
+    """Return a fitted calibrator, of two classes where the method has only these."""
+    n = 2 if method in ("platt", "quadratic", "beta", "spline") else K
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _calibrator(fit(LOGITS[:, :n], LABELS % n, method=method))
 
 
 def _lines(records: list[Any]) -> bytes:
@@ -288,7 +310,11 @@ SEEDS: Mapping[str, tuple[str, Callable[[], bytes]]] = {
     "csv.zip": (".csv.zip", lambda: _zipped(_csv())),
     "txt": (".txt", lambda: _csv(" ", header="id,label,cat,dog,ox")),
     "jsonl": (".jsonl", _jsonl),
-    "json": (".json", _json),
+    "json": (".json", lambda: _json("arrays")),
+    **{
+        f"json-{form}": (".json", partial(_json, form))
+        for form in ("records", "columns", "split", "table", "pipeline")
+    },
     "npz": (".npz", _npz),
     "npy": (".npy", _npy),
     "parquet": (".parquet", _parquet),
@@ -312,14 +338,7 @@ SEEDS: Mapping[str, tuple[str, Callable[[], bytes]]] = {
         ".toml",
         lambda: b'dataset = "digits"\nmodel = "mlp"\nepochs = 3\nsize = { width = 2 }\n',
     ),
-    "calibrator": (
-        ".calibrator",
-        lambda: _calibrator(FocalTemperatureScaling(gamma=1.5, temperature=2.0)),
-    ),
+    **{f"calibrator-{name}": (".calibrator", partial(_fitted, name)) for name in FITTED.split()},
     "calibrator-recovery": (".calibrator", lambda: _calibrator(PosteriorRecovery(gamma=2.0))),
-    "calibrator-vector": (
-        ".calibrator",
-        lambda: _calibrator(VectorScaling(scale=(1.0, 2.0, 0.5), bias=(0.0, 0.1, -0.1))),
-    ),
 }
 """Name of each seed: its suffix and its bytes."""

@@ -148,9 +148,10 @@ class Recipe:
         known = [field.name for field in fields(cls)]
         for name in table:
             if name not in known:
+                near = did_you_mean(name, known)
                 raise ValueError(
-                    f"{source}: `{name}` is not a field of a recipe.{did_you_mean(name, known)} "
-                    f"There are {', '.join(known)}."
+                    f"{source}: `{name[:80]}` is not a field of a recipe.{near} There are "
+                    f"{', '.join(known)}."
                 )
         missing = [name for name in ("dataset", "model", "epochs") if name not in table]
         if missing:

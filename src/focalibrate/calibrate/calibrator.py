@@ -315,6 +315,9 @@ class Calibrator(ABC):
                 f"`kind` must be {cls.kind!r} for {cls.__name__}.load, got {found.kind!r}. "
                 "Use Calibrator.load to read any kind."
             )
+        if not isinstance(document["parameters"], dict):
+            given = repr(document["parameters"])[:80]
+            raise ValueError(f"`parameters` must be a JSON object, got {given}.")
         parameters = found._from_parameters(document["parameters"])
         return found(**parameters, **_shared_fields(document))
 

@@ -8,7 +8,6 @@ from focalibrate.detection.measures import (
     d_ece,
     la_ece,
     lrp_measures,
-    lrp_thresholds,
     measures_of,
 )
 
@@ -20,7 +19,6 @@ __all__ = [
     "d_ece",
     "la_ece",
     "lrp_measures",
-    "lrp_thresholds",
     "match",
     "measures_of",
     "read_detections",

@@ -5,7 +5,7 @@ import math
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ def read_truth(path: str | Path) -> Boxes:
         _boxes(rows, path),
         image_names,
         category_names,
-        is_crowd=_crowds(rows, path),
+        is_crowd=np.array(_column(rows, "iscrowd", _crowd, "0 or 1", path), dtype=bool),
         sizes=_sizes(by_id.values()),
         is_relative=path.is_dir(),
     )
@@ -142,7 +142,7 @@ def read_detections(path: str | Path, truth: Boxes, *, first_category: int | Non
         box,
         images,
         truth.categories,
-        score=np.array([_score(row.get("score"), path, k) for k, row in enumerate(rows)], float),
+        score=np.array(_column(rows, "score", _score, "a number in [0, 1]", path), dtype=float),
         is_relative=truth.is_relative,
     )
 
@@ -384,56 +384,47 @@ def _by_id(rows: list[dict[str, Any]], path: Path, name: str) -> dict[Any, dict[
     return found
 
 
-def _crowds(rows: list[dict[str, Any]], path: Path) -> NDArray[np.bool_]:
-    given = [row.get("iscrowd") for row in rows]
-    for k, value in enumerate(given):
-        if value not in (None, 0, 1):
-            raise ValueError(
-                f"{path.name}, entry {k}: `iscrowd` must be 0 or 1, found {str(value)[:40]!r}."
-            )
-    return np.array([bool(value) for value in given], dtype=bool)
-
-
 def _image_name(image: dict[str, Any]) -> str:
     name = str(image.get("file_name", image["id"]))
     return Path(name).stem if name.lower().endswith(IMAGE_SUFFIXES) else name
 
 
-def _positions(
-    rows: list[dict[str, Any]], field: str, at: dict[Any, int], path: Path
-) -> NDArray[np.int64]:
-    found = np.empty(len(rows), dtype=np.int64)
-    for k, row in enumerate(rows):
-        value = row.get(field)
-        position = at.get(value) if isinstance(value, (int, str)) else None
-        if position is None:
-            raise ValueError(
-                f"{path.name}, entry {k}: `{field}` {repr(value)[:40]} is not in the truth. Are "
-                "the two files of the same data set?"
-            )
-        found[k] = position
+def _column(
+    rows: list[dict[str, Any]], field: str, parse: Callable[[Any], Any], rule: str, path: Path
+) -> list[Any]:
+    """Return a field of every entry; `parse` returns None for a value that breaks the rule."""
+    found = [parse(row.get(field)) for row in rows]
+    if None in found:
+        k = found.index(None)
+        value = repr(rows[k].get(field))[:60]
+        raise ValueError(f"{path.name}, entry {k}: `{field}` must be {rule}, found {value}.")
     return found
 
 
+def _positions(
+    rows: list[dict[str, Any]], field: str, at: dict[Any, int], path: Path
+) -> NDArray[np.int64]:
+    def position(value: Any) -> int | None:
+        return at.get(value) if isinstance(value, (int, str)) else None
+
+    rule = "one in the truth (are both files of the same data set?)"
+    return np.array(_column(rows, field, position, rule, path), dtype=np.int64)
+
+
 def _boxes(rows: list[dict[str, Any]], path: Path) -> Floats:
-    found = []
-    for k, row in enumerate(rows):
-        box = row.get("bbox")
-        cells = [*map(_finite, box)] if isinstance(box, list) and len(box) == 4 else [None]
-        if None in cells:
-            raise ValueError(
-                f"{path.name}, entry {k}: `bbox` must be [left, top, width, height], found "
-                f"{str(box)[:60]}."
-            )
-        found.append(cells)
+    def sides(box: Any) -> list[float | None] | None:
+        is_box = isinstance(box, list) and len(box) == 4
+        cells: list[float | None] = [*map(_finite, box)] if is_box else [None]
+        return None if None in cells else cells
+
+    found = _column(rows, "bbox", sides, "[left, top, width, height]", path)
     return np.array(found, dtype=np.float64).reshape(-1, 4)
 
 
-def _score(value: Any, path: Path, k: int) -> float:
+def _score(value: Any) -> float | None:
     score = _finite(value)
-    if score is None or not 0.0 <= score <= 1.0:
-        raise ValueError(
-            f"{path.name}, entry {k}: the score must be a number in [0, 1], found "
-            f"{str(value)[:40]!r}."
-        )
-    return score
+    return score if score is not None and 0.0 <= score <= 1.0 else None
+
+
+def _crowd(value: Any) -> bool | None:
+    return bool(value) if value in (None, 0, 1) else None

@@ -50,10 +50,6 @@ class MatchedDetections:
         """Objects of each category that count, ``[C]``."""
         return np.asarray(self.truth.sum(axis=0))
 
-    def above(self, score: float) -> "MatchedDetections":
-        """Return the detections with at least this score."""
-        return self[self.confidence >= score]
-
     def __getitem__(self, rows: Any) -> "MatchedDetections":
         names = ("confidence", "correct", "iou", "category", "image", "index")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})

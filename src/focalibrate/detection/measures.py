@@ -40,17 +40,6 @@ def la_ece(matched: MatchedDetections, *, above: float = 0.0, n_bins: int = N_BI
     return float(_errors(matched, *by_category, _once(matched), above, n_bins)[0])
 
 
-def lrp_thresholds(matched: MatchedDetections) -> Floats:
-    r"""Return for each category the score of least localisation-recall-precision error.
-
-    .. math:: \mathrm{LRP}(s) = \frac{\sum_{TP}\frac{1-\mathrm{IoU}}{1-t} + FP + FN}{TP+FP+FN}
-
-    over the detections with at least the score s; nan for a category without detections.
-    """
-    once = _once(matched)
-    return np.array([_lrp(matched, k, once)[0] for k in range(len(matched.categories))])
-
-
 @dataclass(frozen=True)
 class Measure:
     """A measure of detections, with the ends of its 95 % interval by image where it has one."""
@@ -64,7 +53,13 @@ class Measure:
 def lrp_measures(
     matched: MatchedDetections, *, n_resamples: int = 200, seed: int = 0
 ) -> list[Measure]:
-    """Return the threshold of each category with a 95 % interval: images are drawn again."""
+    r"""Return for each category the score of least localisation-recall-precision error.
+
+    .. math:: \mathrm{LRP}(s) = \frac{\sum_{TP}\frac{1-\mathrm{IoU}}{1-t} + FP + FN}{TP+FP+FN}
+
+    over the detections with at least the score s, with a 95 % interval: images are drawn again;
+    nan for a category without detections.
+    """
     counts = _drawn(matched, n_resamples, seed)
     found = []
     for k, name in enumerate(matched.categories):

@@ -99,11 +99,18 @@ def parse_sketch(content: bytes, name: str | Path) -> SketchFile:
     _check_header(place, header, body)
     try:
         return _of_record(json.loads(body))
-    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as e:
         raise file_error(
             place,
-            f"is not a whole sketch ({short(error) or type(error).__name__}). Make it again.",
-        ) from error
+            f"is not a whole sketch ({short(e) or type(e).__name__}). Make it again.",
+        ) from e
 
 
 def _check_header(path: Path, header: bytes, body: bytes) -> None:

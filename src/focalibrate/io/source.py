@@ -198,10 +198,12 @@ def check_distinct(path: Path, groups: Sequence[Sequence[Part]]) -> None:
             if found is not group:
                 is_same = len({sha256_of(g, unpacked=True) for g in (found, group)}) == 1
         if is_same:
+            pair = other.path, group[0].path
+            names = [p.name for p in pair] if pair[0].name != pair[1].name else [*map(str, pair)]
             raise file_error(
                 path,
-                f"{other.path.name} and {group[0].path.name} are the same table, whose rows would "
-                "count twice. Remove or leave out one of them.",
+                f"{names[0]} and {names[1]} are the same table, whose rows would count twice. "
+                "Remove or leave out one of them.",
             )
 
 
@@ -308,14 +310,20 @@ def check_one_split(parts: Sequence[Path], *, path: Path | None = None) -> None:
         parts: the files.
         path: what the message calls them; default: after the first.
     """
-    words = {tuple(re.split(r"[-_. ]+", p.name.partition(".")[0].lower())) for p in parts}
+    folders = [p.parent.parts for p in parts]
+    levels = enumerate(zip(*folders, strict=False))
+    inside = next((i for i, names in levels if len(set(names)) > 1), min(map(len, folders)))
+    if len(set(folders)) > 1:
+        words = {tuple(word.lower() for word in some[inside:]) for some in folders}
+    else:
+        words = {tuple(re.split(r"[-_. ]+", p.name.partition(".")[0].lower())) for p in parts}
     splits = {tuple(word for word in some if word in _SPLITS) for some in words}
     others = {tuple(word for word in some if word not in _SPLITS) for some in words}
-    is_split = () not in splits and len(splits) > 1 and len(others) == 1
-    if is_split and len({p.parent for p in parts}) == 1:
+    if () not in splits and len(splits) > 1 and len(others) == 1:
+        names = [str(PurePath(*p.parts[inside:])) for p in parts]
         raise file_error(
             path or name_of(parts),
-            f"holds different splits, not parts of one table: {listing([p.name for p in parts])}. "
+            f"holds different splits, not parts of one table: {listing(names)}. "
             f"Name one, such as {parts[0]}, or both as `calibrate VAL --test TEST`.",
         )
 

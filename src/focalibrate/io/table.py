@@ -192,10 +192,10 @@ class Table:
         if kind == "number":
             if pa.types.is_decimal(cells.type):
                 cells = cells.cast(pa.float64())
-            numbers: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
+            numbers = as_numpy(cells)
             return numbers if numbers.dtype.kind in "fiu" else numbers.astype(np.float64)
         if kind == "bool" and not cells.null_count:
-            return np.asarray(cells.to_numpy(zero_copy_only=False))
+            return as_numpy(cells)
         return np.array(["" if v is None else str(v) for v in cells.to_pylist()], dtype=object)
 
     def _changed(self, position: int, column: Column) -> PredictionFileError:
@@ -288,16 +288,51 @@ class Table:
         return as_arrow(stored) if isinstance(stored, np.ndarray) else stored
 
 
+def as_numpy(cells: Any) -> NDArray[Any]:
+    """Return numbers or truth values as a NumPy array, missing ones as nan.
+
+    Not by `to_numpy` where it can be avoided: it imports pandas, which takes longer than the rest.
+    """
+    if isinstance(cells, pa.ChunkedArray):
+        cells = cells.combine_chunks()
+    if cells.null_count or pa.types.is_temporal(cells.type) or pa.types.is_decimal(cells.type):
+        found: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
+        return found
+    if pa.types.is_boolean(cells.type):
+        return np.from_dlpack(cells.cast(pa.uint8())).view(np.bool_)
+    return np.from_dlpack(cells)
+
+
+def _codes(codes: Any, missing: int) -> NDArray[Any]:
+    """Return the numbers of dictionary-encoded cells, `missing` where there is none."""
+    return as_numpy(codes.indices.fill_null(missing) if codes.null_count else codes.indices)
+
+
 def as_arrow(array: NDArray[Any]) -> Any:
-    """Return an array as an Arrow array; one of several axes as lists of fixed size."""
+    """Return an array as an Arrow array; one of several axes as lists of fixed size.
+
+    By `pa.array` only where it must be, as `pa.array` imports pandas too.
+    """
     if array.ndim > 1:
         inner = as_arrow(array.reshape(-1, *array.shape[2:]))
         return pa.FixedSizeListArray.from_arrays(inner, array.shape[1])
     if array.dtype.kind in "UO":
-        return pa.array(array.tolist(), pa.string())
+        texts = array.tolist()
+        if None in texts:
+            return pa.array(texts, pa.string())
+        cells = [text.encode() for text in texts]
+        ends = np.cumsum([0, *map(len, cells)], dtype=np.int32)
+        buffers = pa.py_buffer(ends), pa.py_buffer(b"".join(cells))
+        return pa.StringArray.from_buffers(len(cells), *buffers)
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         array = array.astype(np.float64)  # Arrow has no longer ones
-    return pa.array(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+    array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    if array.dtype == np.bool_:
+        return as_arrow(array.view(np.uint8)).cast(pa.bool_())
+    if array.dtype.kind not in "fiu":
+        return pa.array(array)
+    kind, content = pa.from_numpy_dtype(array.dtype), pa.py_buffer(array)
+    return pa.Array.from_buffers(kind, len(array), [None, content])
 
 
 def joined_tables(tables: Sequence[Table]) -> Table:
@@ -329,7 +364,7 @@ def texts_of(cells: Any) -> NDArray[Any]:
     codes = cells.cast(pa.string()).dictionary_encode()
     words = [word.strip() for word in codes.dictionary.to_pylist()]
     distinct = np.array([*words, ""], dtype=object)
-    places = codes.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+    places = _codes(codes, len(words))
     return np.asarray(distinct[places])
 
 
@@ -383,7 +418,7 @@ def parsed(cells: Any, kind: Kind, *, decimal_comma: bool) -> NDArray[Any] | Non
         for attempt in (cells, _trimmed):
             try:
                 found = (attempt(cells) if callable(attempt) else attempt).cast(pa.float64())
-                return np.asarray(found.to_numpy(zero_copy_only=False), np.float64)
+                return as_numpy(found)
             except pa.ArrowInvalid:
                 continue
     codes = cells.dictionary_encode()
@@ -395,14 +430,15 @@ def parsed(cells: Any, kind: Kind, *, decimal_comma: bool) -> NDArray[Any] | Non
         if kind != "number":
             return None
         distinct = np.append(distinct, np.nan)
-    places = codes.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+    places = _codes(codes, len(words))
     return np.asarray(distinct[places])
 
 
 def _trimmed(cells: Any) -> Any:
     """Return cells without white space around them; empty ones are missing."""
     cells = pc.utf8_trim_whitespace(cells)
-    return pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
+    empty = as_arrow(np.array([""])).cast(cells.type)
+    return pc.if_else(pc.equal(cells, empty[0]), pa.nulls(1, cells.type)[0], cells)
 
 
 def _numbers(words: Sequence[str]) -> NDArray[np.float64] | None:
@@ -447,7 +483,7 @@ _PARSE: dict[str, Any] = {"number": _numbers, "bool": _booleans, "matrix": _list
 def _matrix(column: Any, path: Path) -> NDArray[Any]:
     """Return a list column as ``[n, K]``."""
     if column.null_count:
-        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        missing = np.flatnonzero(as_numpy(column.is_null()))
         raise RowError(
             path,
             "scores must not be missing, but they are in ",
@@ -457,12 +493,11 @@ def _matrix(column: Any, path: Path) -> NDArray[Any]:
     if hasattr(column.type, "list_size"):
         lengths = np.full(len(column), column.type.list_size)
     else:
-        lengths = np.diff(column.offsets.to_numpy())
+        lengths = np.diff(as_numpy(column.offsets))
     if len(lengths) and lengths.min() != lengths.max():
         at = int(np.argmax(lengths != lengths[0]))
         raise uneven(path, at, int(lengths[at]), int(lengths[0]))
-    values: NDArray[Any] = column.flatten().to_numpy(zero_copy_only=False)
-    return values.reshape(len(column), int(lengths[0]) if len(lengths) else 0)
+    return as_numpy(column.flatten()).reshape(len(column), int(lengths[0]) if len(lengths) else 0)
 
 
 def uneven(path: Path, row: int, found: int, expected: int) -> PredictionFileError:

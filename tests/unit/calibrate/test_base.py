@@ -98,6 +98,7 @@ GOOD = TemperatureScaling(2.0).to_dict()
         ({"parameters": {"temperature": True}}, "finite numbers only, got True"),
         ({"parameters": {"temperature": [1.0]}}, "`temperature` must be a finite number"),
         ({"parameters": [1.0]}, "must be a JSON object"),
+        ({"parameters": 1, "kind": "posterior_recovery"}, "must be a JSON object"),
     ],
 )
 def test_a_file_that_is_not_exactly_right_is_refused(change, message, tmp_path):

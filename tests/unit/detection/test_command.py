@@ -126,7 +126,8 @@ def test_shifted_categories_are_doubted(tmp_path: Path) -> None:
     assert any("20 detections lie on an object, but only 1" in note for note in read.notes)
 
 
-def test_corners_in_place_of_sizes_are_doubted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("of_truth", [True, False])
+def test_corners_in_place_of_sizes_are_doubted(tmp_path: Path, of_truth: bool) -> None:
     images = [{"id": k} for k in range(20)]
     box = {"category_id": 1, "bbox": [40, 30, 10, 20]}
     truth = {
@@ -136,10 +137,41 @@ def test_corners_in_place_of_sizes_are_doubted(tmp_path: Path) -> None:
     }
     corners = box | {"bbox": [40, 30, 50, 50]}
     found = [corners | {"image_id": k, "score": k / 20} for k in range(20)]
+    if of_truth:
+        for some in (*found, *truth["annotations"]):
+            some["bbox"] = box["bbox"] if "score" in some else corners["bbox"]
     for name, document in (("found", found), ("truth", truth)):
         (tmp_path / f"{name}.json").write_text(json.dumps(document))
     read = read_predictions(tmp_path / "found.json", truth=tmp_path / "truth.json")
-    assert any("20 detections would be right, but only 0 are" in note for note in read.notes)
+    where = "of the truth" if of_truth else "of the detections"
+    said = f"20 detections would be right, but only 0 are, if `bbox` {where} was [left, top, right"
+    assert any(said in note for note in read.notes)
+
+
+def test_a_file_written_twice_and_one_of_other_images_are_doubted(tmp_path: Path) -> None:
+    truth = {
+        "images": [{"id": k} for k in range(20)],
+        "categories": [{"id": 1}],
+        "annotations": [
+            {"id": k + 1, "image_id": k, "category_id": 1, "bbox": [9 * k, 0, 10, 10]}
+            for k in range(20)
+        ],
+    }
+    found = [
+        {"image_id": k, "category_id": 1, "bbox": [9 * k, 0, 10, 10], "score": k / 20}
+        for k in range(20)
+    ]
+    others = [row | {"image_id": (k + 2) % 20} for k, row in enumerate(found)]
+    for rows, said in (
+        (found + found, "20 detections are there again"),
+        (others, "only 0 of 20 objects are found by 20 detections"),
+    ):
+        for name, document in (("found", rows), ("truth", truth)):
+            (tmp_path / f"{name}.json").write_text(json.dumps(document))
+        read = read_predictions(tmp_path / "found.json", truth=tmp_path / "truth.json")
+        doubts = [note for note in read.notes if "again" in note or "objects are found" in note]
+        assert len(doubts) == 1
+        assert said in doubts[0]
 
 
 @pytest.mark.slow

@@ -289,7 +289,13 @@ def test_responses_with_logprobs_and_the_output_of_a_batch_give_the_same_events(
         {"custom_id": f"r{k}", "label": truth, "response": {"body": chat(said, p)}}
         for k, (said, p, truth) in enumerate(given)
     ]
-    for name, records in (("plain", plain), ("batch", batch)):
+    responses = []
+    for said, p, truth in given:
+        part = {"type": "output_text", "text": f"{said}.", "logprobs": []}
+        part["logprobs"] = chat(said, p)["choices"][0]["logprobs"]["content"]
+        output = [{"type": "reasoning", "content": None}, {"type": "message", "content": [part]}]
+        responses.append({"object": "response", "output": output, "label": truth})
+    for name, records in (("plain", plain), ("batch", batch), ("responses", responses)):
         found = read_predictions(lines(tmp_path / f"{name}.jsonl", records))
         np.testing.assert_allclose(found.scores[:, 1], [0.9, 0.6])
         assert found.labels is not None

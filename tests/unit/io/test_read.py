@@ -1,6 +1,8 @@
 import hashlib
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -196,3 +198,20 @@ def test_several_files_are_parts_of_one_table(tmp_path):
     assert read_predictions(parts[:1]).checksum == read_predictions(parts[0]).checksum
     with pytest.raises(ValueError, match=r"`path` must name at least one file"):
         read_predictions([])
+
+
+def test_a_text_table_and_its_output_need_no_pandas(tmp_path):
+    """Importing it, as Arrow does to convert an array, takes longer than reading most files."""
+    (tmp_path / "a.csv").write_text("id,p,label\n1,0.25,no\n2,0.5,yes\n3,0.75,yes\n")
+    code = """
+import sys
+from focalibrate.io import read_predictions, write_probs
+found = read_predictions("a.csv")
+write_probs("b.csv", [found.scores], like=found)
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+    assert "yes" in (tmp_path / "b.csv").read_text()

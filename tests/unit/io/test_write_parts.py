@@ -270,3 +270,15 @@ def test_the_list_of_very_many_parts_is_not_written_for_every_one(tmp_path, monk
     output.save()
     done = write_parts(scan_predictions(pattern), out, _halved, key="a")
     assert (done.n_written, done.n_kept) == (0, 8)
+
+
+def test_the_list_of_parts_is_the_same_whichever_was_done_first(tmp_path):
+    _csv(tmp_path)
+    scan, made = scan_predictions(str(tmp_path / "part-*.csv")), []
+    for name, order in (("a", [0, 1, 2]), ("b", [2, 0, 1])):
+        output = PartsOutput(scan, tmp_path / name, key="a")
+        for i in order:
+            output.add(i, write_part(scan, i, tmp_path / name, output.names[i], _halved))
+        output.save()
+        made.append((tmp_path / name / "_focalibrate-apply.json").read_bytes())
+    assert made[0] == made[1]

@@ -403,7 +403,11 @@ def _damaged(path: Path, finding: str) -> PredictionFileError:
 
 def _opened(path: Path, arrays: Sequence[_Array], *, limit: int) -> Opened:
     sizes = {i: a.shape[0] for i, a in enumerate(arrays) if a.opened is not None and a.shape}
-    schema = Schema(path=path, columns=tuple(array.column for array in arrays), is_table=False)
+    columns = tuple(array.column for array in arrays)
+    left_out = [f"`{short(c.name)}`" for c in columns if c.problem is not None]
+    said = f"left out, as neither plain numbers nor text: {listing(left_out)}"
+    notes = (said,) if left_out else ()
+    schema = Schema(path=path, columns=columns, is_table=False, notes=notes)
 
     def whole(wanted: Sequence[int]) -> list[NDArray[Any]]:
         with refused(path, DAMAGE), ExitStack() as stack:

@@ -75,13 +75,22 @@ def _choices(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     for name in ("response", "body"):
         inner = body.get(name)
         body = inner if isinstance(inner, Mapping) else body
-    given = inside(body, "choices")
-    found = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
-    return [one for one in found if "message" in one or "logprobs" in one]
+    if body.get("object") == "response":  # a list of messages, whose content is a list of texts
+        contents = [inside(message, "content") for message in _list(body.get("output"))]
+        parts = [part for content in contents for part in _list(content)]
+        return [part for part in parts if isinstance(inside(part, "text"), str)]
+    given = [one for one in _list(body.get("choices")) if isinstance(one, dict)]
+    return [one for one in given if "message" in one or "logprobs" in one]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _content(choice: Mapping[str, Any]) -> Any:
-    """Return the tokens of a chat, or those of a completion, whose fields are lists."""
+    """Return the tokens of a response, of a chat, or of a completion, whose fields are lists."""
+    if isinstance(choice.get("logprobs"), list):
+        return choice["logprobs"]
     tokens, values = (inside(choice, "logprobs", k) for k in ("tokens", "token_logprobs"))
     if isinstance(tokens, list) and isinstance(values, list):
         return [{"token": t, "logprob": v} for t, v in zip(tokens, values, strict=False)]

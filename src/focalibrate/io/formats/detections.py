@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from focalibrate.detection import Boxes, match, read_detections, read_truth
 from focalibrate.io.errors import PredictionFileError
@@ -101,35 +100,51 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
         notes=tuple(notes),
         roles=ROLES,
     )
-    data = {i: pa.array(values) for i, (_, _, values) in enumerate(columns)}
+    data = {i: values for i, (_, _, values) in enumerate(columns)}
     return replace(in_memory(schema, data, len(matched)), layout={"matched": matched})
 
 
 def _doubts(boxes: Boxes, truth: Boxes, n_right: int, *, iou: float) -> list[str]:
-    """Return a warning where far more boxes were right if their fields meant something else."""
+    """Return warnings of boxes that are there twice, and of fields that may mean others."""
+    entries = np.column_stack([boxes.image, boxes.category, boxes.box, np.asarray(boxes.score)])
+    n_again = len(boxes) - len(np.unique(entries, axis=0))
+    found = []
+    if n_again:
+        found.append(
+            f"WARNING: {n_again:,} detections are there again, with the same box and score, and "
+            "count as wrong. Leave them out, if the file was written twice or by several workers"
+        )
     if len(truth) <= 2 * max(n_right, 5):
-        return []  # of every object, one detection at most is right
+        return found  # of every object, one detection at most is right
 
     def alike(some: Boxes) -> Boxes:
         return replace(some, category=np.zeros_like(some.category))
 
-    corners = replace(boxes, box=boxes.box - np.pad(boxes.box[:, :2], ((0, 0), (2, 0))))
-    found = []
-    for given, objects, doubt in (
+    def corners(some: Boxes) -> Boxes:
+        return replace(some, box=some.box - np.pad(some.box[:, :2], ((0, 0), (2, 0))))
+
+    said = (
+        "detections would be right, but only {} are, if `bbox` {} was [left, top, right, bottom]"
+    )
+    said += ": COCO's is [left, top, width, height]"
+    others = (
         (
             alike(boxes),
             alike(truth),
             "detections lie on an object, but only {} on one of their category: do the "
             "category_ids of both files mean the same?",
         ),
-        (
-            corners,
-            truth,
-            "detections would be right, but only {} are, if `bbox` was [left, top, right, "
-            "bottom]: COCO's is [left, top, width, height]",
-        ),
-    ):
-        n_other = int(match(given, objects, iou=iou).correct.sum())
-        if n_other > 2 * max(n_right, 5):
-            found.append(f"WARNING: {n_other:,} {doubt.format(f'{n_right:,}')}")
-    return found
+        (corners(boxes), truth, said.format("{}", "of the detections")),
+        (boxes, corners(truth), said.format("{}", "of the truth")),
+    )
+    doubts = [
+        f"WARNING: {n_other:,} {doubt.format(f'{n_right:,}')}"
+        for given, objects, doubt in others
+        if (n_other := int(match(given, objects, iou=iou).correct.sum())) > 2 * max(n_right, 5)
+    ]
+    if not doubts and 10 * n_right < min(len(truth), len(boxes)):
+        doubts.append(
+            f"WARNING: only {n_right:,} of {len(truth):,} objects are found by {len(boxes):,} "
+            "detections: are both files of the same images, and in the same units?"
+        )
+    return found + doubts

@@ -240,8 +240,10 @@ def table_of_records(path: Path, records: Sequence[Mapping[str, Any]]) -> Opened
         if len(names) > MAX_COLUMNS:
             raise file_error(path, f"has more than {MAX_COLUMNS:,} different fields.")
     objects = {n: None for r in records for n, v in r.items() if _is_object(n, v, names)}
+    own = {name for record in records for name in record if name not in objects}
     inside = [
-        tuple(i for i, n in enumerate(names) if f"{n}.".startswith(f"{o}.")) for o in objects
+        tuple(i for i, n in enumerate(names) if f"{n}.".startswith(f"{o}.") and n not in own)
+        for o in objects
     ]
     return table_of_columns(
         path,
@@ -365,14 +367,19 @@ def _column(name: str, cells: Sequence[Any]) -> tuple[Column, Any]:
 def _arrow(cells: Sequence[Any]) -> Any:
     """Return cells as an Arrow array; those of several types as JSON text."""
     kinds = {type(cell) for cell in cells if cell is not None}
-    if not (kinds <= {int, float} or len(kinds) == 1) or any(cell == {} for cell in cells):
+    if not (kinds <= {int, float} or len(kinds) == 1):
         return _as_json(cells)
     try:
         if kinds == {int, float}:
             if any(type(cell) is int and abs(cell) > 1 << 53 for cell in cells):
                 return _as_json(cells)
             return pa.array([None if c is None else float(c) for c in cells], pa.float64())
-        return pa.array(cells)
+        found = pa.array(cells)
+        # A structure has the same fields, and at least one, in every row.
+        is_alike = "struct<" not in str(found.type) or (
+            "struct<>" not in str(found.type) and found.to_pylist() == cells
+        )
+        return found if is_alike else _as_json(cells)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
         return _as_json(cells)
 
@@ -383,6 +390,9 @@ def _as_json(cells: Sequence[Any]) -> Any:
         for c in cells
     ]
     try:
-        return pa.array(texts, pa.string())
+        found = pa.array(texts, pa.string())
     except (pa.ArrowException, ValueError):  # lone surrogates
-        return pa.array([None if t is None else ascii(t) for t in texts], pa.string())
+        raw = [None if t is None else t.encode("utf-8", "backslashreplace") for t in texts]
+        found = pa.array(raw, pa.binary()).cast(pa.string())
+    is_nested = all(c is None or isinstance(c, (dict, list)) for c in cells)
+    return pa.ExtensionArray.from_storage(pa.json_(), found) if is_nested else found

@@ -160,7 +160,10 @@ def _n_classes(facts: Facts, n_columns: int) -> int | None:
     view, label = facts.view, facts.label
     if label is None or view.is_kind(label, "text", "matrix") or view.n_rows < 5 * n_columns:
         return None
-    return int((np.unique(view.values(label).astype(np.float64)) >= 0).sum())
+    shown = view.values(label)
+    if shown.dtype.kind not in "biuf":
+        return None
+    return int((np.unique(shown.astype(np.float64)) >= 0).sum())
 
 
 def _only_column(facts: Facts) -> Scores | None:

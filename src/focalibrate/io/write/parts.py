@@ -139,12 +139,13 @@ class PartsOutput:
         return parts, claimed
 
     def save(self) -> None:
-        """Write the list of the parts that are done."""
+        """Write the list of the parts that are done, the same whichever was done first."""
+        parts = sorted(self._parts.items())
         stored = {
             "made_by": self._made_by,
             "key": self._key,
             "names": self._claimed,
-            "parts": {n: {"input": d.checksum, "size": d.n_bytes} for n, d in self._parts.items()},
+            "parts": {n: {"input": d.checksum, "size": d.n_bytes} for n, d in parts},
         }
         with self._out.writing(MANIFEST) as temporary:
             temporary.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")

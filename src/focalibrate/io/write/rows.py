@@ -60,13 +60,13 @@ class Output:
                 name = "label" if name == layout.label_column else f"column_{name}"
             while name in written:  # keep the file's own column beside the new one
                 name = f"uncalibrated_{name}"
-            written.add(name)
-            shown.append(name)
+            again = 0 if suffix in TEXT else shown.count(name)
+            shown.append(f"{name}.{again}" if again else name)
         place = len([i for i in kept if i < layout.place])
         own_labels = like.labels is not None and layout.label_column is None
         if own_labels:
             own = "labels" if is_arrays else "label"
-            while own in written:
+            while own in (*written, *shown):
                 own = f"{own}_used"
             shown.insert(0, own)
             place += 1

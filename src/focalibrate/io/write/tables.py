@@ -17,7 +17,7 @@ import pyarrow.parquet as pa_parquet
 from focalibrate.io.bytes import optional, text_file
 from focalibrate.io.errors import file_error, short
 from focalibrate.io.source import suffix_of
-from focalibrate.io.table import is_text_type
+from focalibrate.io.table import as_numpy, is_text_type
 from focalibrate.io.write.rows import Output
 
 EXCEL_ROWS = 1 << 20
@@ -57,14 +57,16 @@ def write_text(path: Path, rows: Iterator[Any], output: Output) -> None:
 def _values(column: Any) -> list[Any]:
     """Return a column as Python values, which have no nanoseconds: these become text."""
     kind = column.type
+    if kind == pa.json_():  # objects without a common structure
+        return [value and json.loads(value) for value in column.to_pylist()]
     if pa.types.is_fixed_size_list(kind) and not column.null_count:
         cells = column.combine_chunks()
         inner = cells.flatten()
         if pa.types.is_floating(inner.type) and not inner.null_count:
-            numbers = inner.to_numpy().reshape(len(cells), -1)
+            numbers = as_numpy(inner).reshape(len(cells), -1)
             return cast(list[Any], numbers.tolist())
     if pa.types.is_floating(kind) and not column.null_count:
-        return cast(list[Any], column.to_numpy().tolist())
+        return cast(list[Any], as_numpy(column).tolist())
     if getattr(kind, "unit", "") == "ns":
         try:
             column = column.cast(

@@ -249,6 +249,54 @@ def test_objects_of_json_are_kept_whole(tmp_path, target, form):
         assert found[name] == column * n, name
 
 
+UNLIKE = {
+    "other fields": [{"a": 1}, {"b": 2}],
+    "fields missing inside": [{"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}],
+    "empty object": [{}, {"a": 1}],
+    "lists of objects": [[{"a": 1}, {"b": 2}], []],
+    "lists of several types": [[1, "a"], [None]],
+    "a.b": [1, 2],
+    "a": [{"c": 1}, {"c": 2}],
+}
+
+
+@pytest.mark.parametrize("target", [".jsonl", ".parquet", ".csv"])
+def test_objects_without_a_common_structure_are_kept(tmp_path, target):
+    """They gained empty fields, and an empty one made all of them text."""
+    found = applied(tmp_path, UNLIKE, ".jsonl", target, "file")
+    if target != ".jsonl":
+        cells = {name: [x and json.loads(x) for x in found[name]] for name in list(UNLIKE)[:5]}
+        assert cells == {name: UNLIKE[name] for name in cells}
+    else:
+        assert {name: found[name] for name in UNLIKE} == UNLIKE
+
+
+def test_half_of_a_character_changes_no_other_cell(tmp_path):
+    found = applied(tmp_path, {"note": ["\ud83d", "\u00e9"]}, ".jsonl", ".jsonl", "file")
+    assert found["note"] == ["\\ud83d", "\u00e9"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_columns_of_one_name_are_all_kept(tmp_path, target):
+    path = tmp_path / "in.csv"
+    path.write_text("note,note,prob_cat,prob_dog\na,b,0.25,0.75\nc,d,0.5,0.5\n")
+    out = apply(tmp_path, path, tmp_path / f"out{target}")
+    if target == ".csv":
+        assert out.read_text().startswith("note,note,prob_cat,prob_dog\na,b,")
+    else:
+        found = read_back(out)
+        assert (found["note"], found["note.1"]) == (["a", "c"], ["b", "d"])
+
+
+def test_arrays_that_cannot_be_kept_are_named(tmp_path):
+    when = np.array(["2026-01-01", "2026-01-02"], "datetime64[D]")
+    pair = np.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f8")])
+    odd = {"when": when, "pair": pair, "objects": np.array([{}, None], dtype=object)}
+    np.savez(tmp_path / "in.npz", probs=np.array([[0.25, 0.75], [0.5, 0.5]]), **odd)
+    notes = read_predictions(tmp_path / "in.npz").notes
+    assert "left out, as neither plain numbers nor text: `when`, `pair`, `objects`" in notes
+
+
 MIXED = {
     "objects and text": ([{"a": 1}, "x"], ['{"a": 1}', "x"]),
     "long and fractions": ([2**60 + 1, 1.5], [str(2**60 + 1), "1.5"]),
@@ -329,6 +377,14 @@ def folder(tmp_path, files):
 def test_the_same_content_is_never_counted_twice(tmp_path, files):
     with pytest.raises(PredictionFileError, match="are the same table, whose rows would count"):
         read_predictions(folder(tmp_path, files))
+
+
+def test_the_same_table_in_two_folders_is_named_with_them(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "p.csv").write_text(HEAD + ROWS)
+    with pytest.raises(PredictionFileError, match=r"a/p\.csv and .*b/p\.csv are the same table"):
+        read_predictions([tmp_path / "a", tmp_path / "b"])
 
 
 @pytest.mark.parametrize("empty", ["", HEAD])
