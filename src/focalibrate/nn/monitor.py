@@ -8,8 +8,6 @@ from typing import Any, Self, final
 
 import numpy as np
 import torch
-import torch.distributed as dist
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from focalibrate._check import check_count, check_n_bins
@@ -22,11 +20,10 @@ from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.sketch import confident_of
 from focalibrate.nn._counted import LARGE, counted_rows
 from focalibrate.nn._inputs import outputs_of
+from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
 from focalibrate.nn._sample import KeptRows, RowSample
 
 __all__ = ["CalibrationMonitor", "MonitorMetrics"]
-
-Arrays = dict[str, NDArray[Any]]
 PIXELS_KEPT = 256
 """Random pixels of a large image that may be kept as rows."""
 _SETTINGS = ("n_bins", "max_rows", "seed", "classwise", "by_class", "per_image")
@@ -347,12 +344,9 @@ class CalibrationMonitor:
 
     def synchronize(self, group: Any = None) -> "CalibrationMonitor":
         """Return the merged monitor of all ranks, the same on each; a copy on a single one."""
-        parts = [self.state_dict()]
-        if dist.is_available() and dist.is_initialized():
-            parts *= dist.get_world_size(group)
-            dist.all_gather_object(parts, self.state_dict(), group=group)
         merged = self._like()
-        for state in parts:
+        parts = gather_arrays(self.state_dict(), group) if is_distributed() else None
+        for state in parts or [self.state_dict()]:
             merged._absorb(state)
         return merged
 
