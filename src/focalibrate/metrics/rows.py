@@ -301,10 +301,10 @@ def read_event(
         raise ValueError("pass `probs` with `labels`, or `confidence` with `correct`.")
     if (probs is None) == (confidence is None):
         raise ValueError("pass either `probs` and `labels` or `confidence` and `correct`.")
-    kind: EventKind
+    kind: EventKind = "correct"
     outcome: NDArray[Any]
+    of_class: dict[str, Any] = {}
     if probs is None or labels is None:
-        kind, of_class = "correct", dict[str, Any]()
         value, outcome = read_outcomes(confidence, correct)
     else:
         names = column_names(probs) if class_names is None else tuple(map(str, class_names))
@@ -315,9 +315,9 @@ def read_event(
         event = (1 if k == 2 else "top label") if event is None else event
         value, outcome = event_rows(rows, y, event)
         of_class = {"labels": y, "class_names": names}
-        kind = "top label" if event == "top label" else "positive class"
         if event == "top label" or k == 2:
             of_class["probs"] = rows
+        kind = "top label" if event == "top label" else "positive class"
         if event != "top label" and names is not None:
             of_class["name"] = names[event]
     n = len(outcome)
