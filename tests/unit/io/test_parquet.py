@@ -152,6 +152,12 @@ def test_truncated(table, keep):
         read_predictions(path)
 
 
+def test_a_feather_file_of_the_first_version_is_named(tmp_path):
+    (tmp_path / "val.feather").write_bytes(b"FEA1" + bytes(60) + b"FEA1")
+    with pytest.raises(PredictionFileError, match=r"Feather file of version 1.*to_feather\("):
+        read_predictions(tmp_path / "val.feather")
+
+
 @given(flips=st.lists(st.tuples(st.integers(4, 1500), st.integers(1, 255)), max_size=4))
 def test_damage_is_our_own_error_or_leaves_valid_rows(tmp_path_factory, flips):
     path = tmp_path_factory.mktemp("fuzz") / "val.parquet"

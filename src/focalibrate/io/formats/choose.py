@@ -202,7 +202,14 @@ def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
         note = f"is read as {found}, as its first bytes show, not as {suffix}"
         return (suffix, ()) if is_named else (found, (note,) if suffix in FORMATS else ())
     file.seek(0)
-    if suffix in PICKLES or (suffix != ".pt" and file.read(2) in _PICKLE):
+    start = file.read(4)
+    if start == b"FEA1":
+        raise file_error(
+            path,
+            "is a Feather file of version 1, which Arrow has given up. Write it again: "
+            "`pd.read_feather(old).to_feather('val.feather')`.",
+        )
+    if suffix in PICKLES or (suffix != ".pt" and start[:2] in _PICKLE):
         raise file_error(
             path,
             "is a pickle, which can run any code when it is opened, so it is not opened. Save a "
