@@ -184,24 +184,18 @@ SHARE = 0.8
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-def default_limit() -> int:
-    """Return `SHARE` of the machine's memory in bytes; 8 GB if that is unknown."""
-    try:
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 8 << 30
-    return int(SHARE * total)
-
-
 def parse_size(text: str | int | None) -> int:
-    """Return bytes of "500MB", "4G" or a number.
+    """Return bytes of "500MB", "4G" or a number; of None, `SHARE` of the machine's memory.
 
     Example:
         >>> parse_size("2 GB") == 2 << 30
         True
     """
     if text is None:
-        return default_limit()
+        try:
+            return int(SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        except (AttributeError, ValueError, OSError):  # the system does not say
+            return 8 << 30
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", str(text).lower(), re.ASCII)
     if not found or len(found[1]) > 20:
         raise ValueError(

@@ -208,30 +208,23 @@ def _label(table: Table, request: Request, head: Table, scores: tuple[int, ...])
         if c.kind in ("number", "text", "bool", "matrix") and not c.is_index
     ]
     if wanted is not None:
-        found = find_columns(schema, [str(wanted)], option="label_column")
-    else:
+        return find_columns(schema, [str(wanted)], option="label_column")[0]
+    found = [i for i in usable if schema.has_names and table[i].is_label]
+    if schema.has_names:
         shared = {_folded(head.name(i)) for i in range(len(head.columns)) if i not in scores}
-        found = [i for i in usable if table[i].is_label] if schema.has_names else []
-        if schema.has_names:
-            shared -= {_folded(table.name(i)) for i in found}
-            usable = [
-                i
-                for i in usable
-                if not table[i].is_id
-                and not table[i].is_prediction
-                and _folded(table.name(i)) not in shared
-            ]
-        if len(found) != 1 and len(usable) == 1:
-            found = usable
-    if len(found) != 1:
-        problem = next((c.problem for c in schema.columns if c.problem is not None), None)
-        raise problem or file_error(
-            table.path,
-            f"must hold one column of labels, but it holds {listing(schema.names) or 'none'}. Say "
-            "which.",
-            fixes=[{"label_column": table.name(i)} for i in (found or usable)[:3]],
-        )
-    return found[0]
+        shared -= {_folded(table.name(i)) for i in found}
+        aside = [c.is_id or c.is_prediction or _folded(c.name) in shared for c in schema.columns]
+        usable = [i for i in usable if not aside[i]]
+    for one in (found, usable):
+        if len(one) == 1:
+            return one[0]
+    problem = next((c.problem for c in schema.columns if c.problem is not None), None)
+    raise problem or file_error(
+        table.path,
+        f"must hold one column of labels, but it holds {listing(schema.names) or 'none'}. Say "
+        "which.",
+        fixes=[{"label_column": table.name(i)} for i in (found or usable)[:3]],
+    )
 
 
 def _keys(
