@@ -14,7 +14,13 @@
 """
 
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
-from focalibrate.report.data import SCHEMA_VERSION, PageData, page_data
+from focalibrate.report.data import (
+    SCHEMA_VERSION,
+    PageData,
+    Provenance,
+    SourceFile,
+    page_data,
+)
 from focalibrate.report.page import render_report, write_report
 from focalibrate.report.plot import (
     ReliabilityDisplay,
@@ -23,7 +29,6 @@ from focalibrate.report.plot import (
     simplex_map,
     temperature_grid,
 )
-from focalibrate.report.provenance import Provenance, SourceFile
 from focalibrate.report.snippets import Snippet, deployment_snippets
 
 __all__ = [

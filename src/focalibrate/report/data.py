@@ -34,7 +34,6 @@ from focalibrate.report.diagrams import (
     top_label_figures,
 )
 from focalibrate.report.numbers import short
-from focalibrate.report.provenance import Provenance
 from focalibrate.report.records import (
     assessment_record,
     by_group_record,
@@ -48,6 +47,29 @@ from focalibrate.report.snippets import Snippet, deployment_snippets
 
 SCHEMA_VERSION = 3
 """Version of the JSON inside the page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFile:
+    """One file that was read."""
+
+    name: str
+    sha256: str
+    role: str = ""
+    """what it was used for, such as ``"fitted on"``"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """How a page was made, as given: the same arguments give the same page."""
+
+    command: str
+    version: str
+    """of focalibrate"""
+    seed: int
+    made_at: str = ""
+    """date, as it is to be shown; empty: none is shown"""
+    files: tuple[SourceFile, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
