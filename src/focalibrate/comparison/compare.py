@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
 from focalibrate._check import check_choice, check_count, check_logits, check_n_bins
-from focalibrate.calibrate import Calibrator
+from focalibrate.calibrate import METHODS, Calibrator
 from focalibrate.calibrate.choice import CrossFit, FitSettings, Fitted, check_alpha, cross_fit
 from focalibrate.calibrate.methods import MODEL
 from focalibrate.calibrate.rows import (
@@ -184,6 +184,7 @@ def _results(
     return tuple(
         MethodResult(
             method=name,
+            label=METHODS[name].label,
             fitted=fitted,
             scores={m: Score(v) for m, v in scores[name].calibration.items()}
             | {m: paired.interval(place[name] + i).clipped(m) for i, m in enumerate(MEANS)},

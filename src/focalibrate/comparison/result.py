@@ -64,6 +64,8 @@ class MethodResult:
     """One method: its calibrator, fitted on all rows, and its scores on held-out rows."""
 
     method: str
+    label: str
+    """the name that is shown"""
     fitted: Fitted
     """on all validation rows, and without each fold unless there is a test set"""
     scores: dict[MetricName, Score]
@@ -78,11 +80,6 @@ class MethodResult:
     """per row, or random group of rows, on held-out rows"""
     why_not: str = ""
     """why the method cannot be chosen; empty if it can be"""
-
-    @property
-    def label(self) -> str:
-        """The name that is shown."""
-        return METHODS[self.method].label
 
     @property
     def complexity(self) -> int:
