@@ -14,6 +14,7 @@ from focalibrate.calibrate.rows import BLOCK_ENTRIES, available_cores
 from focalibrate.comparison.result import Scores
 from focalibrate.metrics import Cells, Sketch
 from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.sketch import row_terms
 from focalibrate.metrics.smooth import smooth_ece_of_rows
 
 N_UNITS = 20_000
@@ -47,23 +48,12 @@ def _look(
     weights: Floats | None,
     n_bins: int,
     groups: Mapping[str, NDArray[Any]] | None = None,
-) -> tuple[Floats, NDArray[np.intp], Sketch]:
-    """Return what `Sums` adds up of each row ``[5, n]``, its top class, and a sketch."""
-    at = np.arange(len(labels))
-    probs = np.exp(log_probs)
-    top: NDArray[np.intp] = probs.argmax(axis=1)
-    nll = -log_probs[at, labels].astype(np.float64)
-    confidence = np.minimum(probs[at, top], 1.0).astype(np.float64)
-    probs[at, labels] -= 1.0
-    brier = np.einsum("nk,nk->n", probs, probs, dtype=np.float64)
-    sketch = Sketch.of(
-        log_probs=log_probs,
-        labels=labels,
-        sample_weight=weights,
-        groups=groups or None,
-        n_bins=n_bins,
-    )
-    return np.array([nll, brier, top == labels, confidence, top == 1]), top, sketch
+) -> tuple[Floats, Sketch]:
+    """Return what `Sums` adds up of each row ``[5, n]``, and a sketch."""
+    terms = row_terms(log_probs, labels, given="log_probs", weights=weights, n_bins=n_bins)
+    second = np.zeros(len(labels)) if terms.positive is None else terms.positive[0] > 0.5
+    values = np.array([terms.nll, terms.brier, terms.correct, terms.confidence, second])
+    return values, Sketch.of_terms(terms, groups=groups, n_bins=n_bins)
 
 
 class Sums:
@@ -173,7 +163,7 @@ def score_rows(
         if probs_out is not None:
             probs_out[index] = np.exp(log_probs)
         some = None if weights is None else weights[index]
-        values, _, sketch = _look(log_probs, labels[index], some, n_bins)
+        values, sketch = _look(log_probs, labels[index], some, n_bins)
         return values, sketch, index, some
 
     sums = Sums(len(labels))
@@ -203,9 +193,9 @@ def judge(
             def add(method: str, part: Batch = part, raw: NDArray[np.intp] = raw) -> None:
                 log_probs = np.asarray(fitted[method].log_probs_of(part.logits))
                 groups = part.groups if method == "identity" else None
-                values, top, sketch = _look(log_probs, part.labels, part.weights, n_bins, groups)
+                values, sketch = _look(log_probs, part.labels, part.weights, n_bins, groups)
                 found[method].add(values, sketch, part.unit, part.weights)
-                found[method].n_changed += int((top != raw).sum())
+                found[method].n_changed += int((log_probs.argmax(axis=1) != raw).sum())
 
             for added in [threads.submit(add, method) for method in fitted]:
                 added.result()
