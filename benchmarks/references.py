@@ -315,6 +315,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "references")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    # First: a package that is missing would only be missing from the table.
+    versions = {p: version(p) for p in sorted({r.package for r in REFERENCES})}
     sets = {"two classes": simulated(2), "four classes": simulated(4)}
     records = list(compared(sets | dict(arena_data())))
     lines = table(records)
@@ -324,7 +326,6 @@ def main() -> None:
             print(x)
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "table.md").write_text(lines)
-    versions = {p: version(p) for p in sorted({r.package for r in REFERENCES})}
     found = {"command": "python -m benchmarks.references", "versions": versions}
     data = {
         name: {

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats, device, namespace, working_dtype
-from focalibrate._check import check_choice, check_gamma, check_positive
+from focalibrate._check import check_choice, check_gamma, check_open_interval, check_positive
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate.calibrator import Calibrator, check_numbers, check_temperature
 from focalibrate.calibrate.fit_focal_temperature import lowest_focal_temperature
@@ -70,8 +70,7 @@ def _check_affine(own: Any) -> None:
     if hasattr(own, "temperature"):
         check_gamma(own.gamma, minimum=-1.0)
         check_temperature(own.temperature)
-        if not 0 < own.mix < 1:
-            raise ValueError(f"`mix` must lie between 0 and 1, got {own.mix!r}.")
+        check_open_interval(own.mix, low=0.0, high=1.0, name="mix")
     check_numbers(own.bias, name="bias")
     k = len(own.bias)
     if hasattr(own, "scale"):

@@ -73,6 +73,13 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 GOOD = TemperatureScaling(2.0).to_dict()
+STRUCTURED = {
+    "gamma": 0.0,
+    "temperature": 1.0,
+    "mix": 0.1,
+    "scale": [1.0, 1.0],
+    "bias": [0.0, 0.0],
+}
 
 
 @pytest.mark.parametrize(
@@ -99,6 +106,7 @@ GOOD = TemperatureScaling(2.0).to_dict()
         ({"parameters": {"temperature": [1.0]}}, "`temperature` must be a finite number"),
         ({"parameters": [1.0]}, "must be a JSON object"),
         ({"parameters": 1, "kind": "posterior_recovery"}, "must be a JSON object"),
+        ({"parameters": STRUCTURED | {"mix": [0.1, 0.1]}, "kind": "structured_vector"}, "`mix` "),
     ],
 )
 def test_a_file_that_is_not_exactly_right_is_refused(change, message, tmp_path):
