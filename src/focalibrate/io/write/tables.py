@@ -45,7 +45,7 @@ def write_text(path: Path, rows: Iterator[Any], output: Output) -> None:
             for name, column in zip(table.column_names, table.columns, strict=True):
                 if name in output.new or is_text_type(column.type):
                     # of a number the fewest digits that restore it
-                    cells = column.cast(pa.string()).fill_null("").to_pylist()
+                    cells = [text or "" for text in column.cast(pa.string()).to_pylist()]
                 else:
                     cells = [_cell(value) for value in _values(column)]
                 if comma and pa.types.is_floating(column.type):
