@@ -6,8 +6,10 @@ pyarrow.
 """
 
 import fcntl
+import os
 import subprocess
 import sys
+import tempfile
 import venv
 from pathlib import Path
 
@@ -32,7 +34,8 @@ def installed(folder):
     python = folder / "bin/python"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if (folder / "done").exists():
+        done_before = folder / "done"
+        if done_before.exists() and done_before.read_text() == str(PACKAGES):
             return python
         venv.create(folder, with_pip=False, symlinks=True)
         words = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
@@ -40,14 +43,15 @@ def installed(folder):
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             pytest.skip(f"moto could not be installed: {done.stderr.strip().splitlines()[-1:]}")
-        (folder / "done").touch()
+        done_before.write_text(str(PACKAGES))
     return python
 
 
 @pytest.fixture(scope="module")
 def server():
     """The port of a server of S3 on this machine, with an empty bucket `preds`."""
-    python = installed(Path(sys.prefix) / "focalibrate-moto")
+    place = sys.prefix if os.access(sys.prefix, os.W_OK) else tempfile.gettempdir()
+    python = installed(Path(place) / "focalibrate-moto")
     script = Path(__file__).with_name("s3_server.py")
     with subprocess.Popen(
         [python, "-W", "ignore", script],
