@@ -22,6 +22,8 @@ from focalibrate.calibrate.temperature import TemperatureScaling, recovered
 
 LEAST_WEIGHT = 0.02
 """Members of a smaller weight are dropped."""
+LEAST_LOG = -1e30
+"""Stands for the logarithm of 0 in a sum of exponentials."""
 
 
 @final
@@ -52,11 +54,24 @@ class Average(Calibrator):
     def _own_classes(self) -> int | None:
         return next((m.n_classes for m in self.members if m.n_classes is not None), None)
 
-    def _probs(self, x: Array) -> Array:
+    def _log_probs(self, x: Array) -> Array:
         xp = namespace(x)
         z = xp.astype(x, working_dtype(x))
-        pairs = zip(self.weights, self.members, strict=True)
-        return xp.astype(sum(w * member.probs_of(z) for w, member in pairs), x.dtype)
+        is_possible = xp.isfinite(z)
+        parts = []
+        for weight, member in zip(self.weights, self.members, strict=True):
+            part = member.log_probs_of(z) + float(np.log(weight))
+            # A class that is impossible, or has probability 0, would be inf - inf below.
+            parts.append(xp.where(part > LEAST_LOG, part, xp.full_like(part, LEAST_LOG)))
+        top = parts[0]
+        for part in parts[1:]:
+            top = xp.maximum(top, part)
+        total = xp.zeros_like(top)
+        for part in parts:
+            total = total + xp.exp(part - top)
+        logs = top + xp.log(total)
+        found = xp.where(is_possible & (top > LEAST_LOG), logs, xp.full_like(logs, -xp.inf))
+        return xp.astype(found, x.dtype)
 
     def _parameters(self) -> dict[str, Any]:
         members = [member.to_dict() for member in self.members]

@@ -147,6 +147,14 @@ def test_an_average_with_one_member_is_that_member():
     assert fit_average(2.0 * logits, labels) == found
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_average_keeps_probabilities_that_are_too_small_for_its_numbers(dtype):
+    average = Average((TemperatureScaling(1.0), TemperatureScaling(2.0)), (0.5, 0.5))
+    z = np.array([[0.0, -3000.0], [0.0, -300.0]], dtype=dtype)
+    expected = np.array([[np.log(0.5 + 0.5), -1500.0 - np.log(2)], [0.0, -150.0 - np.log(2)]])
+    assert_allclose(average.log_probs(z), expected, rtol=1e-6, atol=1e-7)
+
+
 def test_an_average_round_trips_and_refuses_nonsense(tmp_path):
     parts = (TemperatureScaling(2.0, uniform_mix=0.1), Identity())
     found = Average(parts, (0.25, 0.75))
