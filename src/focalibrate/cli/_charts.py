@@ -30,8 +30,8 @@ def curve_chart(
         >>> p, right = np.repeat([0.5, 0.9], 50), np.tile([0, 1], 50)
         >>> cells = Cells.of(p, right, bins=20)
         >>> print(*curve_chart(corp_of_cells(cells).curve, cells, width=20), sep="\\n")
-        0.50        ...o..         accuracy 0.50, calibrated 0.36-0.62, 50 rows
-        0.90           o     ..|.. accuracy 0.50, calibrated 0.82-0.98, 50 rows
+        0.50        ...o...        accuracy 0.50, calibrated 0.34-0.64, 50 rows
+        0.90           o     ..|.. accuracy 0.50, calibrated 0.80-0.98, 50 rows
     """
     weight = cells.weight[cells.weight > 0]
     confidence = np.clip(cells.probability[cells.weight > 0] / weight, 0.0, 1.0)
