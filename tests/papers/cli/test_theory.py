@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 from focalibrate import __version__
 from focalibrate.cli import COMMANDS, main
-from focalibrate_papers.claims import CLAIMS, Claim, Finding, registry
+from focalibrate_papers import claims
+from focalibrate_papers.claims import CLAIMS, Claim, Finding
 
 KEYS = {
     "id", "source", "statement", "sentence", "scan", "expected", "verdict", "is_expected", "where",
@@ -67,14 +68,14 @@ def test_unknown_claim_lists_the_known_ones():
 @pytest.mark.parametrize("extra", [[], ["--json"]])
 def test_an_unexpected_verdict_fails(monkeypatch, extra):
     other = Finding(verdict="false", evidence="e", counterexample="c")
-    monkeypatch.setattr(registry, "CLAIMS", (broken(lambda: other),))
+    monkeypatch.setattr(claims, "CLAIMS", (broken(lambda: other),))
     result = run("theory", *extra)
     assert result.exit_code == 1
     assert ("UNEXPECTED" in result.output) == (not extra)
 
 
 def test_a_check_that_raises_fails_and_says_why(monkeypatch):
-    monkeypatch.setattr(registry, "CLAIMS", (broken(lambda: 1 / 0),))
+    monkeypatch.setattr(claims, "CLAIMS", (broken(lambda: 1 / 0),))
     result = run("theory")
     assert result.exit_code == 1
     assert "x-1  not checked  UNEXPECTED: recorded as holds" in result.output

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 Grade = Literal["holds", "holds where", "fair", "digit", "slip", "false"]
 Erratum = Literal["digit", "slip", "false"]
@@ -50,24 +50,18 @@ class Claim:
     """whether a misread symbol of our scanned copy could explain the finding"""
 
 
-class Claims(list[Claim]):
-    """The claims of a source; called, the decorator of the function that checks one of them."""
+CHECKS: dict[str, Check] = {}
+"""The functions that test the claims of claims.csv, by id."""
 
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self.source = source
 
-    def __call__(
-        self, name: str, expected: Grade, statement: str, sentence: str, **more: Any
-    ) -> Callable[[Check], Check]:
-        """Return a decorator that adds the claim; `more` are other fields of `Claim`."""
-        words = {"id": name, "statement": statement, "sentence": sentence, "source": self.source}
+def checks(name: str) -> Callable[[Check], Check]:
+    """Return a decorator: its function tests the claim `name`."""
 
-        def added(check: Check) -> Check:
-            self.append(Claim(expected=expected, check=check, **(words | more)))
-            return check
+    def added(check: Check) -> Check:
+        CHECKS[name] = check
+        return check
 
-        return added
+    return added
 
 
 @dataclass(frozen=True, kw_only=True)

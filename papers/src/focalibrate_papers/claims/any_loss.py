@@ -9,12 +9,9 @@ from scipy.optimize import minimize
 from focalibrate._array import Floats
 from focalibrate.losses import dual_focal_loss
 from focalibrate.theory import recover_posterior, recoverability, tau_over
-from focalibrate_papers.claims._claim import Claims, Finding, holds_if
+from focalibrate_papers.claims._claim import Finding, checks, holds_if
 from focalibrate_papers.claims._plain import as_text, plain_focal, plain_phi, plain_softmax
 
-claim = Claims("focalibrate, after Charoenphakdee et al. (2021), Thm. 11")
-BSCE = "Lin, Tao, Dong & Xu (2025), Uncertainty Weighted Gradients, arXiv:2503.22725"
-FCL = "Liang et al. (2024), Calibrating by Euclidean Distance, arXiv:2410.18321"
 CLOSE = 1e-6
 """Largest error of a probability: minima without our gradients are good to about 1e-7."""
 
@@ -57,14 +54,7 @@ def _posteriors() -> list[Floats]:
     return [0.99 * rng.dirichlet(np.full(k, 2.0)) + 0.01 / k for k in (2, 3, 5) for _ in range(4)]
 
 
-@claim(
-    "ours-any-loss",
-    "holds",
-    "The posterior behind a minimum is the null vector of the gradients.",
-    "Ours, not in a paper: if z minimises the sum over y of q_y loss(z, y), then "
-    "G(z) q = 0 with G_ky the derivative of loss(z, y) in z_k. Where G has rank K-1 and its "
-    "null vector one sign, q is that vector, normalised.",
-)
+@checks("ours-any-loss")
 def _the_null_vector_is_the_posterior() -> Finding:
     errors = []
     for name, (loss, parameters) in PLAIN.items():
@@ -79,14 +69,7 @@ def _the_null_vector_is_the_posterior() -> Finding:
     )
 
 
-@claim(
-    "2503-misalignment",
-    "holds",
-    "The gradient of the focal loss is not scaled by the uncertainty of the sample.",
-    'Abstract: "Specifically, focal loss cannot align sample uncertainty with '
-    'gradient scaling and the single logit cannot indicate the uncertainty."',
-    source=BSCE,
-)
+@checks("2503-misalignment")
 def _focal_factor_rises_with_the_probability() -> Finding:
     p = np.linspace(0.0005, float(tau_over(3.0)), 50)
     steps = np.diff(plain_phi(p, 3.0))
@@ -98,14 +81,7 @@ def _focal_factor_rises_with_the_probability() -> Finding:
     )
 
 
-@claim(
-    "2410-proper-distance",
-    "holds",
-    "The squared Euclidean distance to the label is strictly proper.",
-    'Abstract: "By minimizing the Euclidean norm through a strictly proper loss, FCL '
-    'penalizes the instance-wise calibration error and constrains bounds."',
-    source=FCL,
-)
+@checks("2410-proper-distance")
 def _squared_distance_is_proper() -> Finding:
     error = max(float(np.abs(_least(_squares, q) - q).max()) for q in _posteriors())
     return holds_if(
@@ -115,13 +91,7 @@ def _squared_distance_is_proper() -> Finding:
     )
 
 
-@claim(
-    "ours-fcl",
-    "holds",
-    "The focal calibration loss is not proper; its posterior has a closed form.",
-    "Ours, not in a paper: the sum of the focal loss and the squared distance has "
-    "its minimum off the posterior; q_k = p_k (2λp_k + C)/(2λp_k + φ(p_k)) recovers it.",
-)
+@checks("ours-fcl")
 def _focal_calibration_is_not_proper() -> Finding:
     loss, parameters = PLAIN["focal_calibration"]
     q = np.array([0.9, 0.1])
@@ -135,13 +105,7 @@ def _focal_calibration_is_not_proper() -> Finding:
     )
 
 
-@claim(
-    "ours-dual-focal",
-    "holds",
-    "The dual focal loss hides the posterior.",
-    "Ours, not in a paper: for many different posteriors the risk of the dual focal "
-    "loss is lowest at the same, uniform, vector.",
-)
+@checks("ours-dual-focal")
 def _dual_focal_hides_the_posterior() -> Finding:
     loss = functools.partial(dual_focal_loss, gamma=3.0)
     found = recoverability(loss, 3, n_posteriors=6)

@@ -6,7 +6,7 @@ from scipy.optimize import brentq
 from focalibrate.theory.minimiser import focal_minimiser
 from focalibrate.theory.posterior import recover_posterior
 from focalibrate.theory.thresholds import confidence_regime, gamma_star, tau_over, tau_under
-from focalibrate_papers.claims._claim import Claims, Finding, erratum_if, holds_if
+from focalibrate_papers.claims._claim import Finding, checks, erratum_if, holds_if
 from focalibrate_papers.claims._plain import (
     as_text,
     minimise_plain_risk,
@@ -15,20 +15,12 @@ from focalibrate_papers.claims._plain import (
     simplex_samples,
 )
 
-claim = Claims("Charoenphakdee et al. (2021)")
-SLIDES = "Charoenphakdee et al. (2021), slides"
 GAMMAS = (0.03, 0.5, 1.0, 2.0, 5.0)
 SLIDE_POSTERIOR = np.array([0.9, 0.1])
 SLIDE_SCORES = {1.0: 0.78, 3.0: 0.65, 5.0: 0.60}
 
 
-@claim(
-    "000-thm-3",
-    "holds",
-    "Focal loss is classification-calibrated: its minimiser ranks the classes as "
-    "the true posterior does.",
-    'Theorem 3: "For any γ ≥ 0, the focal loss is classification-calibrated."',
-)
+@checks("000-thm-3")
 def _order_is_kept() -> Finding:
     n, worst = 0, 0.0
     for eta in simplex_samples(3, 40):
@@ -50,12 +42,7 @@ def _order_is_kept() -> Finding:
     )
 
 
-@claim(
-    "000-thm-5",
-    "holds",
-    "For γ > 0 focal loss is not strictly proper: the true probabilities are not its minimiser.",
-    'Theorem 5: "For any γ > 0, the focal loss is not strictly proper."',
-)
+@checks("000-thm-5")
 def _is_not_strictly_proper() -> Finding:
     eta = SLIDE_POSTERIOR
     q = focal_minimiser(eta[None], 1.0)[0]
@@ -72,12 +59,7 @@ def _is_not_strictly_proper() -> Finding:
     )
 
 
-@claim(
-    "000-prop-6",
-    "holds",
-    "A minimiser that is uniform on some classes and zero on the others is the true posterior.",
-    'Proposition 6: "Define S = {v : v_i ∈ {0, max_j v_j}}. If q(x) ∈ S, then q(x) = η(x)."',
-)
+@checks("000-prop-6")
 def _subset_uniform_is_exact() -> Finding:
     off, n = 0.0, 0
     for k in (2, 3, 5, 50):
@@ -98,15 +80,7 @@ def _subset_uniform_is_exact() -> Finding:
     )
 
 
-@claim(
-    "000-thm-8",
-    "holds",
-    "0 < τ_oc < τ_uc < 1/2; the minimiser is overconfident where its top "
-    "probability is at most τ_oc and underconfident where it is at least τ_uc.",
-    'Theorem 8: "Consider the focal loss where γ > 0. Define τ_oc = arg max φ(v) '
-    "and τ_uc ∈ (0,1) such that φ(τ_uc) = 1. If q(x) ∉ S, we have 1. 0 < τ_oc < τ_uc < 0.5. "
-    '2. q is ηOC if max q(x) ∈ (0, τ_oc]. 3. q is ηUC if max q(x) ∈ [τ_uc, 1)."',
-)
+@checks("000-thm-8")
 def _regimes() -> Finding:
     gammas = np.geomspace(1e-2, 30.0, 40)
     ordered = all(0.0 < tau_over(g) < tau_under(g) < 0.5 for g in gammas)
@@ -130,12 +104,7 @@ def _regimes() -> Finding:
     )
 
 
-@claim(
-    "000-cor-9",
-    "holds",
-    "A minimiser with a top probability between 1/2 and 1 is underconfident, whatever γ > 0.",
-    'Corollary 9: "For all γ > 0, q is ηUC if max q(x) ∈ (0.5, 1)."',
-)
+@checks("000-cor-9")
 def _above_half_is_under() -> Finding:
     smallest, n = np.inf, 0
     for gamma in (*GAMMAS, 20.0):
@@ -154,13 +123,7 @@ def _above_half_is_under() -> Finding:
     )
 
 
-@claim(
-    "000-cor-10",
-    "holds",
-    "With two classes the minimiser is always underconfident, unless it is uniform or one-hot.",
-    'Corollary 10: "For all γ > 0, q is always ηUC in binary classification '
-    'unless q(x) is uniform or a one-hot vector."',
-)
+@checks("000-cor-10")
 def _binary_is_under() -> Finding:
     top = np.linspace(0.5, 1.0, 2002)[1:-1]
     q = np.stack([top, 1.0 - top], axis=-1)
@@ -174,15 +137,7 @@ def _binary_is_under() -> Finding:
     )
 
 
-@claim(
-    "000-thm-11",
-    "holds",
-    "Ψ turns the minimiser of the focal risk into the true posterior.",
-    'Theorem 11: "Let η(x) be the true class-posterior probability of an input x '
-    "and q = arg min W(q(x), η(x)) be the focal risk minimizer, where γ ≥ 0. Then, the true "
-    "class-posterior probability η(x) can be recovered from q with the transformation Ψ, "
-    'i.e., η(x) = Ψ(q(x))."',
-)
+@checks("000-thm-11")
 def _recovery_finds_the_posterior() -> Finding:
     rng = np.random.default_rng(11)
     off, n = 0.0, 0
@@ -199,12 +154,7 @@ def _recovery_finds_the_posterior() -> Finding:
     )
 
 
-@claim(
-    "000-prop-12",
-    "holds",
-    "Ψ does not change the predicted class.",
-    'Proposition 12: "Given v ∈ Δ and γ ≥ 0, we have arg max Ψ(v) = arg max v."',
-)
+@checks("000-prop-12")
 def _argmax_is_kept() -> Finding:
     n, changed = 0, 0
     for q in simplex_samples(12, 300):
@@ -222,14 +172,7 @@ def _argmax_is_kept() -> Finding:
     )
 
 
-@claim(
-    "000-footnote-2",
-    "holds",
-    "Near the uniform vector, overconfidence needs at least five classes, and with "
-    "five γ of at most 0.03.",
-    'footnote 2: "We numerically found that q can be ηOC with as minimum as K = '
-    '5 classes with γ ≤ 0.03 when max q(x) → 1/K."',
-)
+@checks("000-footnote-2")
 def _overconfident_near_uniform() -> Finding:
     """Check the footnote in its limit; away from the limit it is our extension."""
     # Near the uniform vector overconfidence needs 1/K < τ_oc(γ).
@@ -257,14 +200,7 @@ def _overconfident_near_uniform() -> Finding:
     )
 
 
-@claim(
-    "001-scores",
-    "digit",
-    "If the truth is (0.9, 0.1), the minimisers for γ = 1, 3, 5 give the first "
-    "class 0.78, 0.65 and 0.60.",
-    "a table: q = (.78, .22), (.65, .35), (.60, .40) for γ = 1, 3, 5 where p(y|x) = (.90, .10)",
-    source=SLIDES,
-)
+@checks("001-scores")
 def _slide_numbers() -> Finding:
     exact = {g: float(minimise_plain_risk(SLIDE_POSTERIOR, g)[0]) for g in SLIDE_SCORES}
     wrong = [g for g, printed in SLIDE_SCORES.items() if abs(exact[g] - printed) > 0.005]

@@ -8,27 +8,16 @@ from focalibrate._array import Floats
 from focalibrate.theory.factor import phi
 from focalibrate.theory.thresholds import gamma_star
 from focalibrate_papers.claims._claim import (
-    Claims,
     Finding,
+    checks,
     erratum_if,
     holds_if,
 )
 from focalibrate_papers.claims._entropy_bound import entropy_bound_slack
 from focalibrate_papers.claims._plain import plain_focal, plain_phi, plain_softmax
 
-claim = Claims("Anonymous submission to ICLR 2020 (paper 002)")
 
-
-@claim(
-    "002-prop-1",
-    "holds",
-    "The focal loss's gradient with respect to the last layer is cross-entropy's "
-    "times g(p, γ) = (1-p)^γ - γ p (1-p)^(γ-1) log p.",
-    'Proposition 1: "For focal loss L_f and cross-entropy loss L_c, the '
-    "gradients ∂L_f/∂w = ∂L_c/∂w · g(p, γ), where g(p, γ) = (1-p)^γ - γ p "
-    "(1-p)^(γ-1) log(p), γ ≥ 0 is the focal loss hyperparameter, and w are the last "
-    'layer network parameters. Thus, ‖∂L_f/∂w‖ ≤ ‖∂L_c/∂w‖ iff g(p, γ) ∈ [0, 1]."',
-)
+@checks("002-prop-1")
 def _gradient_factor() -> Finding:
     rng = np.random.default_rng(21)
     x, w, y = rng.normal(size=(50, 4)), rng.normal(size=(5, 4)), rng.integers(5, size=50)
@@ -64,16 +53,7 @@ def _lambert(p0: float) -> float:
     return a / b + float(w.real) / math.log(a)
 
 
-@claim(
-    "002-prop-2",
-    "holds where",
-    "γ* by the Lambert W function solves g(p0, γ*) = 1; for p ≥ p0 and γ ≥ γ*, "
-    "g ≤ 1, and g = 1 only at (p0, γ*).",
-    'Proposition 2: "For p ≥ p0, g(p, γ) ≤ 1 for all γ ≥ γ* = a/b + (1/log a) '
-    "W_-1(-(a^(1-a/b)/b) log a), where a = 1 - p0, b = p0 log p0 and W_-1 is the Lambert-W "
-    "function. Moreover, for p ≥ p0 and γ ≥ γ*, the equality g(p, γ) = 1 holds only for p = "
-    'p0 and γ = γ*."',
-)
+@checks("002-prop-2")
 def _lambert_exponent() -> Finding:
     p0s = np.linspace(0.02, 0.48, 24)
     off, highest = 0.0, -np.inf
@@ -119,13 +99,7 @@ def _nll_shapes() -> tuple[float, list[int], int]:
     return least, roots, concave
 
 
-@claim(
-    "002-nll-convex",
-    "holds",
-    "The NLL is not a convex function of the temperature.",
-    'Section 6: "Furthermore, since NLL is not a convex function of temperature, '
-    'an optimisation algorithm may get stuck at a locally optimal temperature."',
-)
+@checks("002-nll-convex")
 def _not_convex() -> Finding:
     _, roots, concave = _nll_shapes()
     return holds_if(
@@ -136,13 +110,7 @@ def _not_convex() -> Finding:
     )
 
 
-@claim(
-    "002-nll-stuck",
-    "false",
-    "Minimising the NLL over the temperature may end in a local optimum.",
-    'Section 6: "Furthermore, since NLL is not a convex function of temperature, '
-    'an optimisation algorithm may get stuck at a locally optimal temperature."',
-)
+@checks("002-nll-stuck")
 def _one_optimum() -> Finding:
     least, roots, _ = _nll_shapes()
     return erratum_if(
@@ -155,16 +123,7 @@ def _one_optimum() -> Finding:
     )
 
 
-@claim(
-    "002-app-g",
-    "slip",
-    "A linear model trained with focal loss has the larger weights.",
-    'Appendix G: "However, as we have seen that the norm of the weights is much '
-    "larger for FL as compared to CE, we would expect the confidence of "
-    'misclassified test points to be large for CE as compared to FL." The paragraph '
-    'before: "the norm of the logits and the weights of a network blows for Cross '
-    'Entropy as compared to Focal Loss."',
-)
+@checks("002-app-g")
 def _weight_norms() -> Finding:
     rng = np.random.default_rng(24)
     corners = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
@@ -192,13 +151,7 @@ def _weight_norms() -> Finding:
     )
 
 
-@claim(
-    "002-app-h",
-    "holds",
-    "For γ ≥ 1 focal loss is at least cross-entropy minus γ times the entropy of the prediction.",
-    'Appendix H: "FL_γ(p, q) […] ≥ CE(p, q) - γ Entropy(q)", whose first step is '
-    '"By Bernoulli\'s inequality ∀γ ≥ 1 and 0 ≤ q_i ≤ 1"',
-)
+@checks("002-app-h")
 def _entropy_bound() -> Finding:
     slack = entropy_bound_slack(seed=25, gammas=(1.0, 1.5, 2.0, 5.0, 20.0))
     return holds_if(

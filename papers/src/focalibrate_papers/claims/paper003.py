@@ -8,7 +8,7 @@ from focalibrate.theory.posterior import recover_posterior
 from focalibrate.theory.proper import proper_focal_loss
 from focalibrate.theory.temperature import recover_log_odds, temperature_bounds
 from focalibrate.theory.thresholds import gamma_star
-from focalibrate_papers.claims._claim import Claims, Finding, erratum_if, holds_if
+from focalibrate_papers.claims._claim import Finding, checks, erratum_if, holds_if
 from focalibrate_papers.claims._plain import (
     as_text,
     minimise_plain_risk,
@@ -16,18 +16,11 @@ from focalibrate_papers.claims._plain import (
     simplex_samples,
 )
 
-claim = Claims("Komisarenko & Kull (2024)")
 GAMMAS = (0.1, 0.5, 1.0, 2.0, 5.0)
 EXAMPLE_SCORE = 0.62
 
 
-@claim(
-    "003-prop-1",
-    "holds",
-    "Focal loss is convex in the predicted probabilities for every γ > 0.",
-    'Proposition 1: "Focal loss is convex with respect to the first (prediction) '
-    'argument p for all γ > 0."',
-)
+@checks("003-prop-1")
 def _is_convex() -> Finding:
     p = np.concatenate([np.geomspace(1e-9, 0.5, 800), 1.0 - np.geomspace(1e-9, 0.5, 800)])
     gammas = np.concatenate([np.geomspace(1e-4, 1.0, 60), np.linspace(1.05, 30.0, 60)])
@@ -46,15 +39,7 @@ def _is_convex() -> Finding:
     )
 
 
-@claim(
-    "003-prop-2",
-    "holds",
-    "Binary focal loss is a proper loss L* of a bijection of the score.",
-    'Proposition 2: "Let L(q,y) be a binary focal loss parametrized with some γ > '
-    "0. Then it can be decomposed into a bijective function p̂ : [0,1] → [0,1] (which could "
-    "be seen as a fixed calibration map) and a proper loss L* : [0,1] × {0,1} → R such that "
-    'L*(q,y) = L(p̂⁻¹(q),y)", with the formula of p̂',
-)
+@checks("003-prop-2")
 def _binary_decomposition() -> Finding:
     s = np.linspace(-40.0, 40.0, 4001)
     rise = min(float(np.diff(recover_log_odds(s, g)).min()) for g in GAMMAS)
@@ -75,17 +60,7 @@ def _binary_decomposition() -> Finding:
     )
 
 
-@claim(
-    "003-prop-3",
-    "holds",
-    "The binary map lies between temperature scaling with T = 1/(γ+1) and with "
-    "T = 1/(γ+1 - log(γ+1)/2), at every logit.",
-    'Proposition 3: "Let FC(s) = p̂(1/(1+e^-s)) be a focal calibration function '
-    "applied on top of sigmoid with a logit s. Then, the focal calibration could be bounded "
-    'between two temperature scaling maps with T = 1/(γ+1) and T = 1/(γ+1 - log(γ+1)/2)", '
-    "for s ≤ 0 and for s ≥ 0. The two inequalities that follow are hardly legible in our "
-    "copy: judged is that the map lies between the two.",
-)
+@checks("003-prop-3")
 def _temperatures_enclose() -> Finding:
     s = np.geomspace(1e-3, 500.0, 2000)
     gammas = np.concatenate([np.geomspace(1e-2, 1.0, 20), np.linspace(1.5, 50.0, 40)])
@@ -104,14 +79,7 @@ def _temperatures_enclose() -> Finding:
     )
 
 
-@claim(
-    "003-prop-4",
-    "holds",
-    "Multiclass focal loss is a proper loss L* of a bijection of the simplex.",
-    'Proposition 4: "Let L(q,y) be a multiclass focal loss parametrized with some '
-    "γ > 0. Then, it can be deconstructed into a composition of a bijective function p̂(q) "
-    'and a proper loss L*(q,y)", with the formula of p̂',
-)
+@checks("003-prop-4")
 def _multiclass_decomposition() -> Finding:
     rng = np.random.default_rng(34)
     back, least, n = 0.0, np.inf, 0
@@ -143,16 +111,7 @@ def _counterexamples() -> tuple[tuple[Floats, float], ...]:
     )
 
 
-@claim(
-    "003-prop-5",
-    "false",
-    "Ψ never lowers the top probability, for any number of classes.",
-    'Proposition 5: "Let the model’s output for a test instance be a predicted '
-    "probability vector q = (q_1, ..., q_n) such that the predicted class is j: j = "
-    "argmax(q_i). Then, if we apply focal calibration to the prediction q, the j-th "
-    "coordinate of the resulting vector will be higher than or equal to all "
-    'coordinates of the initial prediction q: p̂(q)_j ≥ max(q_i) = q_j."',
-)
+@checks("003-prop-5")
 def _confidence_rises() -> Finding:
     parts, falls = [], []
     for q, gamma in _counterexamples():
@@ -178,16 +137,7 @@ def _confidence_rises() -> Finding:
     )
 
 
-@claim(
-    "003-example",
-    "fair",
-    "If the truth is 0.8, focal loss with γ = 2 is least at about 0.62, and by "
-    "choice of γ at any value between 0.8 and 0.5.",
-    'Section 3.1: "Optimizing for the improper focal loss will result in the '
-    "prediction of a lower value of around 0.62 for γ = 2. Moreover, by varying "
-    "parameter γ > 0, we could receive any value between 0.8 and 0.5 (decision "
-    'boundary)." (where 80 of 100 examples are positive)',
-)
+@checks("003-example")
 def _motivating_example() -> Finding:
     truth = np.array([0.8, 0.2])
     score = float(minimise_plain_risk(truth, 2.0)[0])

@@ -6,8 +6,8 @@ import numpy as np
 
 from focalibrate.theory.temperature import nearest_temperature, recover_log_odds
 from focalibrate_papers.claims._claim import (
-    Claims,
     Finding,
+    checks,
     erratum_if,
     holds_if,
 )
@@ -20,9 +20,7 @@ from focalibrate_papers.claims._nearest import (
     worst_case,
 )
 from focalibrate_papers.claims._plain import as_text
-from focalibrate_papers.claims.paper003 import claim as claims_of_003
 
-claim = Claims(claims_of_003.source)
 TOLERANCE = 0.05
 """A printed line counts as right if it is within this fraction of 1/T."""
 PAPER_LINES = {2: (0.95, 0.85), 3: (0.64, 0.91), 4: (0.47, 0.85)}
@@ -31,20 +29,6 @@ PAPER_TEMPERATURES = {
     3: {1.0: 0.81, 3.0: 0.46},
 }
 PAPER_BOUNDS = (0.206, 0.218)
-SENTENCES = {
-    2: 'Section 3.2: "Essentially, we ran a Linear Regression to fit these two transformations. '
-    "It can be seen in Fig. 2 with the linear fit 1/T ≈ 0.95 γ + 0.85 between the inverse "
-    "temperature and γ parameter. Moreover, the maximum approximation error is marginal, lower "
-    'than 1e-3 in the probability scale."',
-    3: 'Section 3.3: "We could see a close to a linear trend that could be approximated with a '
-    "function 1/T ≈ 0.64 γ + 0.91. […] We should note that temperature scaling is not equivalent "
-    "to focal calibration: the approximation error in a three-dimensional case rises from 0 "
-    '(identity transformation for γ = 0) to 8% (of the probability scale) for γ = 9."',
-    4: 'Section 3.3: "We also considered this approximation in a four-dimensional case and '
-    "received a similar linear dependency trend: 1/T ≈ 0.47 γ + 0.85 with similar maximum "
-    "approximation error of up to 8% on probability scale for larger γ as in the "
-    'three-dimensional scale."',
-}
 
 
 def _line(n_classes: int) -> Callable[[], Finding]:
@@ -80,22 +64,11 @@ def _line(n_classes: int) -> Callable[[], Finding]:
     return check
 
 
-for k, (a, b) in PAPER_LINES.items():
-    claim(
-        f"003-fit-k{k}",
-        "fair" if k == 4 else "holds where",
-        f"With {k} classes the nearest temperature follows 1/T ≈ {a}γ + {b} for γ "
-        f"in (0, 10) (to within {TOLERANCE:.0%}).",
-        SENTENCES[k],
-    )(_line(k))
+for k in PAPER_LINES:
+    checks(f"003-fit-k{k}")(_line(k))
 
 
-@claim(
-    "003-error-k2",
-    "digit",
-    "With two classes the nearest temperature is never off by 1e-3 in probability.",
-    SENTENCES[2],
-)
+@checks("003-error-k2")
 def _error_of_two_classes() -> Finding:
     curve = nearest_curve(2)
     i = int(curve.error.argmax())
@@ -114,12 +87,7 @@ def _error_of_two_classes() -> Finding:
     )
 
 
-@claim(
-    "003-error-k3",
-    "holds",
-    "With three classes the nearest temperature is off by up to 8 % at γ = 9.",
-    SENTENCES[3],
-)
+@checks("003-error-k3")
 def _error_of_three_classes() -> Finding:
     error = nearest_temperature(9.0, 3).largest_difference
     return holds_if(
@@ -130,12 +98,7 @@ def _error_of_three_classes() -> Finding:
     )
 
 
-@claim(
-    "003-error-k4",
-    "false",
-    "With four classes the nearest temperature is off by up to 8 % for large γ.",
-    SENTENCES[4],
-)
+@checks("003-error-k4")
 def _error_of_four_classes() -> Finding:
     nearest = nearest_temperature(9.0, 4)
     worst = worst_case(9.0, 4, nearest.temperature)
@@ -177,38 +140,11 @@ def _caption(n_classes: int) -> Callable[[], Finding]:
     return check
 
 
-claim(
-    "003-fig-2",
-    "slip",
-    "With two classes the nearest temperatures for γ = 0.5 and 3 are 0.76 and 0.36.",
-    'caption of Figure 2: "Right: focal calibration with parameters 0.5 and 3 '
-    "visualized in logit scale together with closest temperature scaling maps (with T = 0.76 "
-    'and T = 0.36 correspondingly)."',
-)(_caption(2))
+checks("003-fig-2")(_caption(2))
+checks("003-fig-5")(_caption(3))
 
 
-claim(
-    "003-fig-5",
-    "slip",
-    "With three classes the nearest temperatures for γ = 1 and 3 are 0.81 and 0.46.",
-    'caption of Figure 5: "Focal calibration for Upper Left: γ = 1, Upper Right: '
-    "γ = 3 parameters and temperature scaling maps for corresponding closest "
-    "parameters: Bottom Left: T = 0.81, Bottom Right: T = 0.46 visualized as directional "
-    'arrows over a uniform grid of three-dimensional probability simplex points."',
-)(_caption(3))
-
-
-@claim(
-    "003-bounds",
-    "false",
-    "At γ = 4 and for logits within ±20, the binary map lies between temperatures "
-    "0.206 and 0.218.",
-    'Section 3.2: "For example, the theoretical result suggests the focal '
-    "calibration with γ = 4 for all possible logits are bounded between temperature "
-    "scaling with T = 0.2 and T = 0.238. If we double-check this result numerically, "
-    'we could suggest even tighter bounds T = 0.206 and T = 0.218." (logits in the '
-    "range (-20, 20), steps of 0.001)",
-)
+@checks("003-bounds")
 def _experimental_bounds() -> Finding:
     s = np.arange(0.001, 20.0005, 0.001)
     ratio = s / recover_log_odds(s, 4.0)

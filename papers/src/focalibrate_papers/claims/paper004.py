@@ -6,7 +6,7 @@ import numpy as np
 from scipy import optimize
 
 from focalibrate._array import Floats
-from focalibrate_papers.claims._claim import Claims, Finding, erratum_if, holds_if
+from focalibrate_papers.claims._claim import Finding, checks, erratum_if, holds_if
 from focalibrate_papers.claims._entropy_bound import entropy_bound_slack, two_class_slack
 from focalibrate_papers.claims._plain import (
     plain_focal,
@@ -14,8 +14,6 @@ from focalibrate_papers.claims._plain import (
     plain_slope,
     plain_softmax,
 )
-
-claim = Claims("Kimura & Naganuma (2024)")
 
 
 def paper_gradient(p: Floats, gamma: float) -> Floats:
@@ -28,13 +26,7 @@ def paper_gradient(p: Floats, gamma: float) -> Floats:
     return value
 
 
-@claim(
-    "004-lemma-1",
-    "holds",
-    "For every γ ≥ 0 focal loss is at least cross-entropy minus γ times the "
-    "entropy of the prediction.",
-    'Lemma 1: "For γ ≥ 0, we have L_FL(θ; x, γ) ≥ L_CE(θ; x) - γ H(y | x, θ)."',
-)
+@checks("004-lemma-1")
 def _entropy_bound_below_one() -> Finding:
     slack = entropy_bound_slack(seed=41, gammas=(1e-3, 0.1, 0.5, 0.9, 1.0, 3.0))
     x = np.geomspace(1e-300, 0.5, 20_000)
@@ -49,13 +41,7 @@ def _entropy_bound_below_one() -> Finding:
     )
 
 
-@claim(
-    "004-lemma-1-proof",
-    "false",
-    "The first step of the lemma's proof, (1-p)^γ ≥ 1-γp, holds for every γ ≥ 0.",
-    'proof of Lemma 1, for γ ≥ 0: "Here, the first inequality follows from '
-    "Bernoulli's inequality and the second from Hölder's inequality.\"",
-)
+@checks("004-lemma-1-proof")
 def _bernoulli_step() -> Finding:
     p, gamma = 0.5, 0.5
     left, right = (1.0 - p) ** gamma, 1.0 - gamma * p
@@ -116,17 +102,7 @@ def _hessian(flat: Floats, gamma: float) -> Floats:
     return found
 
 
-@claim(
-    "004-eq-28",
-    "false",
-    "The second-order term of focal loss is cross-entropy's times (1-p)^γ, so that "
-    "a larger γ makes the curvature smaller.",
-    'around Eq. 28: "The Taylor expansion of the negative log-likelihood function '
-    "[…] around the maximum likelihood estimator θ0 is given by […]. In addition, the "
-    "expansion of ℓ_FL(θ) […] yields the following curvature term: ((1-p_θ0)^γ / 2) (θ-θ0)ᵀ "
-    "∂²ℓ(θ0) (θ-θ0). Since (1-p_θ) ≥ 0 and γ ≥ 0, the role of the parameter γ is to control "
-    'the curvature. In fact, the larger γ makes the curvature term smaller."',
-)
+@checks("004-eq-28")
 def _curvature_term() -> Finding:
     gammas, w, step = (0.0, 0.5, 1.0, 2.0, 3.0), _maximum_likelihood(), 1e-3
     top = [float(np.linalg.eigvalsh(_hessian(w, g))[-1]) for g in gammas]
@@ -151,13 +127,7 @@ def _curvature_term() -> Finding:
     )
 
 
-@claim(
-    "004-eq-30",
-    "false",
-    "The gradient of focal loss with respect to p is (1-p)^γ (γp(1-p)^(γ-1) - (1-p)^γ ln p).",
-    'Eq. 30: "Let g(p, γ) be the gradient of focal loss with γ, and its explicit '
-    'form can be written as g(p, γ) = (1-p)^γ (γ p (1-p)^(γ-1) - (1-p)^γ ln p)"',
-)
+@checks("004-eq-30")
 def _printed_derivative() -> Finding:
     p, gamma, step = np.array([0.3, 0.6, 0.9]), 2.0, 1e-6
     measured = (plain_focal(p + step, gamma) - plain_focal(p - step, gamma)) / (2 * step)
@@ -173,15 +143,7 @@ def _printed_derivative() -> Finding:
     )
 
 
-@claim(
-    "004-eq-31",
-    "false",
-    "As p goes to 1 the gradient of focal loss vanishes only for γ > 0.5 (and 0); "
-    "below it grows without bound.",
-    "Eq. 31: the limit of g at p → 1 is 0 for γ = 0 or γ > 0.5, 0.5 for γ = 0.5 "
-    'and +∞ for 0 < γ < 0.5. "Thus, it can be seen that γ > 0.5 is suggested to be '
-    'desirable."',
-)
+@checks("004-eq-31")
 def _limits_at_one() -> Finding:
     gaps = np.array([1e-4, 1e-8, 1e-12])
     near = 1.0 - gaps
@@ -207,13 +169,7 @@ def _limits_at_one() -> Finding:
     )
 
 
-@claim(
-    "004-eq-32",
-    "slip",
-    "As γ goes to 0.5 the expression of Eq. 30 becomes 0.5p - ln p + γ ln p.",
-    'Eq. 32: "lim_{γ→0.5} g(p, γ) = 0.5p - ln p + γ ln p"',
-    is_one_symbol=True,
-)
+@checks("004-eq-32")
 def _limit_in_gamma() -> Finding:
     p = np.array([0.2, 0.5, 0.8])
     own = paper_gradient(p, 0.5)
@@ -229,14 +185,7 @@ def _limit_in_gamma() -> Finding:
     )
 
 
-@claim(
-    "004-fig-1",
-    "slip",
-    "Focal loss is cross-entropy at γ = 1.",
-    'caption of Figure 1: "Focal loss coincides with cross-entropy when γ=1." '
-    'The text, of Eq. 3: "We can see that Eq. 3 recovers cross-entropy with γ = 0."',
-    is_one_symbol=True,
-)
+@checks("004-fig-1")
 def _cross_entropy_exponent() -> Finding:
     p = np.linspace(0.01, 0.99, 99)
     at_zero = float(np.abs(plain_focal(p, 0.0) + np.log(p)).max())
@@ -250,13 +199,7 @@ def _cross_entropy_exponent() -> Finding:
     )
 
 
-@claim(
-    "004-cor-1",
-    "slip",
-    "The bound of Corollary 1 holds with probability at most ε.",
-    "Corollary 1: “P[∀ς, E[R(θ)] ≤ J(ς, λ) + (KL(ς‖π) + ln(2√n/ε)) / (nλ(1-λ/2))] ≤ ε”",
-    is_one_symbol=True,
-)
+@checks("004-cor-1")
 def _bound_direction() -> Finding:
     """Draw many training sets for two hypotheses and count how often the bound holds."""
     rng, n, epsilon, lam = np.random.default_rng(45), 100, 0.05, 1.0

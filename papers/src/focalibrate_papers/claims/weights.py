@@ -5,14 +5,13 @@ import numpy as np
 from focalibrate._array import Floats
 from focalibrate.theory.posterior import recover_posterior
 from focalibrate.theory.temperature import recover_log_odds
-from focalibrate_papers.claims._claim import Claims, Finding, holds_if
+from focalibrate_papers.claims._claim import Finding, checks, holds_if
 from focalibrate_papers.claims._plain import (
     as_text,
     minimise_plain_risk,
     plain_focal,
 )
 
-claim = Claims("focalibrate, after Charoenphakdee et al. (2021), Thm. 11")
 GAMMAS = (0.0, 0.5, 2.0, 5.0)
 CLOSE = 1e-7
 """Largest error of a probability; a general-purpose minimiser reaches 1e-8."""
@@ -24,13 +23,7 @@ def _random_cases(seed: int) -> list[tuple[Floats, Floats]]:
     return [(rng.dirichlet(np.full(k, 2.0)), rng.uniform(0.2, 5.0, size=k)) for k in (2, 3, 4, 6)]
 
 
-@claim(
-    "ours-weights",
-    "holds",
-    "Class weights w in the focal loss are undone by dividing Ψ by w.",
-    "Ours, not in a paper: if v minimises the focal risk with class weights w, then "
-    "the posterior is proportional to Ψ(v)/w. Sampling rates act as weights.",
-)
+@checks("ours-weights")
 def _weights_are_divided_out() -> Finding:
     worst, n = 0.0, 0
     for eta, weight in _random_cases(0):
@@ -51,13 +44,7 @@ def _weights_are_divided_out() -> Finding:
     )
 
 
-@claim(
-    "ours-alpha",
-    "holds",
-    "α of the sigmoid focal loss is undone by subtracting log(α/(1-α)).",
-    "Ours, not in a paper: if z minimises the sigmoid focal risk with weight α for "
-    "positives and 1-α for negatives, then logit η = logit Ψ(σ(z)) - log(α/(1-α)).",
-)
+@checks("ours-alpha")
 def _alpha_shifts_the_log_odds() -> Finding:
     from scipy.optimize import minimize_scalar
 
@@ -87,12 +74,7 @@ def _sigmoid_risk(z: float, eta: float, alpha: float, gamma: float) -> Floats:
     )
 
 
-@claim(
-    "ours-smoothing",
-    "holds",
-    "Label smoothing is undone after the weights: (η' - ε/K)/(1-ε).",
-    "Ours, not in a paper: with targets (1-ε)y + ε/K, Ψ divided by the weights is (1-ε)η + ε/K.",
-)
+@checks("ours-smoothing")
 def _smoothing_is_undone() -> Finding:
     worst, n = 0.0, 0
     for eta, weight in _random_cases(1):
@@ -112,13 +94,7 @@ def _smoothing_is_undone() -> Finding:
     )
 
 
-@claim(
-    "ours-priors",
-    "holds",
-    "For other class frequencies than in training: multiply Ψ by π'/π and renormalise.",
-    "Ours, not in a paper: trained under class frequencies π and used under π', the "
-    "posterior is proportional to Ψ(v) π'/π.",
-)
+@checks("ours-priors")
 def _priors_are_exchanged() -> Finding:
     rng = np.random.default_rng(2)
     worst, n = 0.0, 0
