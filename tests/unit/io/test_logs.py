@@ -326,11 +326,77 @@ def test_an_answer_among_other_words_is_warned_of(tmp_path: Path) -> None:
 
 
 def test_responses_without_truth_or_logprobs_are_refused_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(PredictionFileError, match="not the right answers"):
-        read_predictions(lines(tmp_path / "a.jsonl", [chat("B", 0.9)]))
+    path = lines(tmp_path / "a.jsonl", [chat("B", 0.9), chat("A", 0.6)])
+    done = CliRunner().invoke(main, ["evaluate", str(path)])
+    assert "not the right answers" in done.stderr
+    assert "--label-column" not in done.stderr
     bare = {"label": "B", "choices": [{"message": {"content": "B"}}]}
     with pytest.raises(PredictionFileError, match="logprobs=True"):
         read_predictions(lines(tmp_path / "b.jsonl", [bare]))
+
+
+def test_responses_without_truth_are_calibrated(tmp_path: Path) -> None:
+    path = lines(tmp_path / "new.jsonl", [chat("B", 0.9), chat("A", 0.6)])
+    applied(path, tmp_path / "out.jsonl")
+    written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    made = [record["calibrated_confidence"] for record in written]
+    np.testing.assert_allclose(made, 1 / (1 + np.sqrt(1 / np.array([0.9, 0.6]) - 1)))
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"correct_answer": "B"},
+        {"answer": "B", "label": "b"},  # `answer` may be the model's own
+        {"label": 1, "answer": "B"},  # no answer is a number
+        {"answers": ["b", "two"]},
+        {"label": "Madrid", "is_correct": True},  # a judge has the last word
+    ],
+)
+def test_which_answers_of_responses_are_right(tmp_path: Path, first: dict[str, Any]) -> None:
+    other = {"label": "C", "is_correct": False, "correct_answer": "C", "answers": ["C", "three"]}
+    second = {name: other.get(name, "A" if name == "answer" else None) for name in first}
+    records = [chat("B", 0.9) | first, chat("A", 0.6) | second]
+    if first == {"label": 1, "answer": "B"}:
+        records[1] |= {"label": 2, "answer": "C"}
+    found = read_predictions(lines(tmp_path / "a.jsonl", records))
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("right", [[1, 0], ["Paris", "Rome"]])
+def test_right_answers_that_no_answer_can_equal_are_refused(
+    tmp_path: Path, right: list[Any]
+) -> None:
+    records = [chat("B", 0.9) | {"label": right[0]}, chat("A", 0.6) | {"label": right[1]}]
+    with pytest.raises(PredictionFileError, match='answers are a, b, "label" is'):
+        read_predictions(lines(tmp_path / "a.jsonl", records))
+
+
+def test_native_responses_of_sglang_and_llama_cpp(tmp_path: Path) -> None:
+    given = [("B", 0.9, "B"), ("A", 0.6, "C")]
+    sglang = [
+        {"text": f" {said}", "label": truth}
+        | {"meta_info": {"output_token_logprobs": [[math.log(p), 7, f" {said}"]]}}
+        for said, p, truth in given
+    ]
+    llama = [
+        {"content": f" {said}", "label": truth}
+        | {"completion_probabilities": [{"token": f" {said}", "logprob": math.log(p)}]}
+        for said, p, truth in given
+    ]
+    for name, records in (("sglang", sglang), ("llama", llama)):
+        found = read_predictions(lines(tmp_path / f"{name}.jsonl", records))
+        np.testing.assert_allclose(found.scores[:, 1], [0.9, 0.6])
+        assert found.labels is not None
+        assert found.labels.tolist() == [1, 0]
+
+
+def test_chunks_of_streamed_responses_are_refused(tmp_path: Path) -> None:
+    token = {"token": "B", "logprob": -0.1}
+    chunk = {"choices": [{"delta": {"content": "B"}, "logprobs": {"content": [token]}}]}
+    with pytest.raises(PredictionFileError, match="stream=False"):
+        read_predictions(lines(tmp_path / "a.jsonl", [chunk | {"label": "B"}]))
 
 
 def test_one_request_per_option_of_helm_gives_scores_of_options(tmp_path: Path) -> None:

@@ -29,8 +29,9 @@ class Answers:
         log: what wrote it.
         rows: one mapping per answer, all with the same keys: the scores of its options
             (``option_logits``) and the position of the right one (``answer``), or a
-            ``confidence`` and whether it was right (``correct``); the ``question``, whose answers
-            belong together, the ``task``, and whatever else the log says.
+            ``confidence`` and, where the log says so, whether it was right (``correct``); the
+            ``question``, whose answers belong together, the ``task``, and whatever else the log
+            says.
         places: where each answer is in the log; with one entry per option, where these are.
         notes: what the user should know.
         letters: whether the model saw the options as A, B, C, so that their order may matter.
@@ -80,8 +81,9 @@ def table_of_answers(path: Path, found: Answers) -> Opened:
                 "WARNING: every answer has probability 1, as programs write that keep no "
                 "probabilities at temperature 0; these say nothing of how sure the model was"
             )
-        roles |= {"score_columns": "confidence", "label_column": "correct"}
-        roles |= {"input": "probs", "positive": "True"}
+        roles |= {"score_columns": "confidence", "input": "probs", "positive": "True"}
+        if "correct" in columns:
+            roles["label_column"] = "correct"
     if len(set(columns["question"])) < len(rows):
         roles["cluster"] = roles.pop("id_column")
         notes.append("answers to one question belong together")

@@ -253,6 +253,17 @@ def _are_detections(facts: Facts, scores: Scores, free: Sequence[int]) -> Why:
     )
 
 
+def _are_answers(facts: Facts, scores: Scores, free: Sequence[int]) -> Why:
+    schema = facts.view.schema
+    if "response" not in schema.names or schema.roles.get("score_columns") != "confidence":
+        return None
+    return facts.error(
+        "holds responses with `logprobs`, but not the right answers. Add them to each line: "
+        '{"label": "B", "choices": [...]}, or whether each is right: {"is_correct": true, ...}; or '
+        "pass a table with the columns question and correct (command line: --labels FILE)."
+    )
+
+
 def _are_one_hot(facts: Facts, scores: Scores, free: Sequence[int]) -> Why:
     view = facts.view
     columns = [i for i in free if view.is_kind(i, "number") and view.sums([i]).in_unit]
@@ -302,6 +313,7 @@ def _are_multi_label(facts: Facts, scores: Scores, free: Sequence[int]) -> Why:
 
 WHY_NO_LABELS: tuple[Callable[[Facts, Scores, Sequence[int]], Why], ...] = (
     _are_detections,
+    _are_answers,
     _are_one_hot,
     _have_outcomes,
     _are_multi_label,
