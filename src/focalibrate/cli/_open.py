@@ -22,11 +22,13 @@ from focalibrate.io import (
     Scan,
     SketchFile,
     align,
+    is_negative,
     merge_sketches,
     printable,
     read_sketch,
     scan_predictions,
 )
+from focalibrate.io.options import as_names
 from focalibrate.pipeline import DataWarning, WrongDataWarning, rows_to_fit
 
 if TYPE_CHECKING:
@@ -34,18 +36,57 @@ if TYPE_CHECKING:
 
 
 def open_predictions(
-    paths: Path | str | Sequence[Path | str], options: Mapping[str, Any], *, need: bool = True
+    paths: Path | str | Sequence[Path | str],
+    options: Mapping[str, Any],
+    *,
+    calibrators: Sequence[Calibrator] = (),
+    need: bool = True,
 ) -> Scan:
-    """Open predictions, which must have labels if `need` says so.
+    """Open predictions.
 
     Args:
         paths: a file, folder, glob, URL or ``-``; or several, which are parts of one table.
         options: those of `prediction_options`.
+        calibrators: what is to be applied: columns of their groups are read, too, and predictions
+            of other classes are refused.
         need: raise where there are no labels.
     """
     if not isinstance(paths, (str, Path)) and len(paths) == 1:
         paths = paths[0]
-    return scan_predictions(paths, need_labels=need, **options)
+    columns = [c.column for c in calibrators if isinstance(c, GroupedCalibrator)]
+    if columns:
+        columns = [*as_names(options.get("by")), *columns]
+        options = {**options, "by": tuple(dict.fromkeys(columns))}
+    scan = scan_predictions(paths, need_labels=need, **options)
+    texts = [_check_classes(calibrator, scan) for calibrator in calibrators]
+    for text in dict.fromkeys(filter(None, texts)):
+        say(printable(text), style="yellow", to_stderr=True)
+    return scan
+
+
+def _check_classes(calibrator: Calibrator, scan: Scan) -> str | None:
+    """Raise where a calibrator was fitted for other classes; return a doubt where it may be.
+
+    One that knows the names of its classes finds them by name, see `align`.
+    """
+    expected = calibrator.n_classes
+    if expected is not None and expected != scan.n_classes:
+        raise ValueError(
+            f"{scan.source}: has {scan.n_classes} classes, but the calibrator was fitted for "
+            f"{expected}. Use the calibrator of the same model."
+        )
+    if expected is None or calibrator.class_names is not None or scan.class_names is None:
+        return None  # the order of the classes means nothing, or is known
+    if len(scan.scores_names) == 1 and is_negative(scan.positive or ""):
+        raise ValueError(
+            f'{scan.source}: "{scan.scores_names[0]}" is the probability of {scan.positive!r}, '
+            "but the calibrator was fitted to the probability of class 1. Save this one instead: "
+            f"`df['prob'] = 1 - df[{scan.scores_names[0]!r}]`."
+        )
+    if len(scan.scores_names) < 2:
+        return None
+    order = ", ".join(scan.class_names[:5]) + (", ..." if scan.n_classes > 5 else "")
+    return f"WARNING: the calibrator has no class names; classes are taken in the order {order}"
 
 
 def read_rows(
@@ -134,31 +175,20 @@ def rows_or_sketch(
                 "`focalibrate sketch`."
             )
         return merged(paths), None
-    chosen = loaded(calibrator)
-    scan = open_predictions(paths, by_column(options, chosen))
+    files = () if calibrator is None else (calibrator,)
+    calibrators = [Calibrator.load(file) for file in files]
+    chosen = next(iter(calibrators), None)
+    scan = open_predictions(paths, options, calibrators=calibrators)
     if backend is None or scan.first.layout.form == "options":
         with _reading(scan):
             rows = rows_to_fit(scan)
         if rows is not None:
-            names = None if chosen is None else chosen.class_names
-            rows = _noted(rows, scan, names, () if calibrator is None else (calibrator,))
+            rows = _noted(rows, scan, None if chosen is None else chosen.class_names, files)
             say_what_was_read([rows])
             return rows, chosen
     say_what_was_read([scan])
     advice = f"`focalibrate sketch {' '.join(paths)} -o all.sketch` keeps finished parts."
     return sketched(scan, chosen, n_bins=n_bins, backend=backend, advice=advice), None
-
-
-def loaded(calibrator: Path | None) -> Calibrator | None:
-    """Return the calibrator of a file, if one is named."""
-    return None if calibrator is None else Calibrator.load(calibrator)
-
-
-def by_column(options: Mapping[str, Any], chosen: Calibrator | None) -> Mapping[str, Any]:
-    """Return the options with the column that a calibrator of groups needs."""
-    if isinstance(chosen, GroupedCalibrator):
-        return {"by": chosen.column, **options}
-    return options
 
 
 def sketched(

@@ -20,7 +20,6 @@ from focalibrate.io import (
     Predictions,
     Scan,
     is_data_set,
-    is_negative,
     printable,
     url_of,
     write_probs,
@@ -78,13 +77,11 @@ def apply_command(
     """
     loaded = _loaded(paths, training)
     names = None if loaded is None else loaded.class_names
-    if isinstance(loaded, GroupedCalibrator):
-        options["by"] = loaded.column
-    scan = open_predictions(paths[-1], options, need=False)
+    calibrators = () if loaded is None else (loaded,)
+    scan = open_predictions(paths[-1], options, calibrators=calibrators, need=False)
     classes = (scan.n_classes, scan.class_names if loaded is None else names)
     chosen = training.recovery(*classes) if loaded is None else loaded
     _check_not_calibrated(scan)
-    _check_classes(chosen, scan)
     if _is_parts_folder(paths[-1], out):
         _apply_to_parts(scan, out, chosen, training, backend=backend, force=force)
         return
@@ -217,25 +214,3 @@ def _say_special_rows(chosen: Calibrator, special: SpecialRows) -> None:
             "of the loss allows: set to 0. Many such rows mean that the model was not trained in "
             "this way."
         )
-
-
-def _check_classes(chosen: Calibrator, scan: Scan) -> None:
-    """Raise where the calibrator was fitted for another number of classes."""
-    expected = chosen.n_classes
-    if expected is not None and expected != scan.n_classes:
-        raise ValueError(
-            f"{scan.source}: has {scan.n_classes} classes, but the calibrator was fitted for "
-            f"{expected}. Use the calibrator of the same model."
-        )
-    if expected is None or chosen.class_names is not None or scan.class_names is None:
-        return  # the order of the classes means nothing, or is known
-    if len(scan.scores_names) == 1 and is_negative(scan.positive or ""):
-        raise ValueError(
-            f'{scan.source}: "{scan.scores_names[0]}" is the probability of {scan.positive!r}, '
-            "but the calibrator was fitted to the probability of class 1. Save this one instead: "
-            f"`df['prob'] = 1 - df[{scan.scores_names[0]!r}]`."
-        )
-    if len(scan.scores_names) > 1:
-        order = ", ".join(scan.class_names[:5]) + (", ..." if scan.n_classes > 5 else "")
-        text = "WARNING: the calibrator has no class names; classes are taken in the order"
-        say(printable(f"{text} {order}"), style="yellow", to_stderr=True)

@@ -27,6 +27,7 @@ from focalibrate.cli._options import (
 )
 from focalibrate.cli._summary import say
 from focalibrate.io import SketchFile, printable
+from focalibrate.io.options import as_names
 from focalibrate.pipeline import BAD_INPUT, GateResult, check_predictions
 from focalibrate.pipeline.gate_result import STATUSES
 
@@ -107,7 +108,7 @@ def check_command(
         focalibrate check day1.sketch day2.sketch --max-ece 0.05 --by region
     """
     with _status_2():
-        by = [name.strip() for name in options["by"].split(",")] if "by" in options else []
+        by = as_names(options.get("by"))
         given, chosen = rows_or_sketch(
             paths,
             options,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from focalibrate._atomic import atomic_path
-from focalibrate.calibrate import Calibrator, GroupedCalibrator, Identity
+from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.cli._open import open_predictions, read_rows, working
 from focalibrate.cli._options import (
     OutPath,
@@ -79,7 +79,7 @@ def compare_command(
     names = [path.name for path in models]
     if len(set(names)) < len(names):
         names = [str(path) for path in models]
-    calibrators: list[Calibrator | None] = [None for _ in models]
+    calibrators: list[Calibrator] = []
     if on is None:
         first = read_rows(open_predictions(models[0], options))
         given = [first]
@@ -90,10 +90,12 @@ def compare_command(
         say_what_was_read(given)
     else:
         calibrators = [_loaded(path) for path in models]
-        by = dict.fromkeys(c.column for c in calibrators if isinstance(c, GroupedCalibrator))
-        if by:
-            options = {"by": ",".join(by), **options}
-        rows = read_rows(open_predictions(on, options), calibrators=models)
+        scan = open_predictions(on, options, calibrators=calibrators)
+        rows = read_rows(
+            scan,
+            classes_of=next((c.class_names for c in calibrators if c.class_names), None),
+            calibrators=models,
+        )
         say_what_was_read([rows])
         given = [rows for _ in models]
         names = ["uncalibrated" if name == UNCALIBRATED else name for name in names]
@@ -107,7 +109,9 @@ def compare_command(
                 n_resamples=n_resamples,
                 seed=seed,
             )
-            for file, name, calibrator in zip(given, names, calibrators, strict=True)
+            for file, name, calibrator in zip(
+                given, names, calibrators or [None] * len(given), strict=True
+            )
         ]
     compared = compare_models(evaluated, n_resamples=n_resamples, seed=seed)
     if out is not None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from focalibrate._atomic import check_target
-from focalibrate.cli._open import by_column, loaded, open_predictions, sketched
+from focalibrate.calibrate import Calibrator
+from focalibrate.cli._open import open_predictions, sketched
 from focalibrate.cli._options import (
     OutPath,
     calibrator_option,
@@ -74,8 +75,8 @@ def sketch_command(
     check_target(out, force=force)
     if not out.absolute().parent.is_dir():
         raise FileNotFoundError(f"{out}: the folder {out.parent} does not exist.")
-    chosen = loaded(calibrator)
-    scan = open_predictions(paths, by_column(options, chosen))
+    chosen = None if calibrator is None else Calibrator.load(calibrator)
+    scan = open_predictions(paths, options, calibrators=() if chosen is None else (chosen,))
     say_what_was_read([scan])
     advice = f"Finished parts are kept in {folder}: run the same command again."
     found = sketched(scan, chosen, n_bins=n_bins, backend=backend, folder=folder, advice=advice)

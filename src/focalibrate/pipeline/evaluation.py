@@ -14,7 +14,7 @@ from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.rows import BLOCK_ENTRIES, available_cores
 from focalibrate.comparison import MEANS, PairedMeans, Score, Scores, score_rows
 from focalibrate.comparison.paired import cluster_numbers
-from focalibrate.io import Predictions, SketchFile
+from focalibrate.io import Predictions, SketchFile, align
 from focalibrate.metrics import Assessment, Cells, selective_accuracy
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.registry import MetricName
@@ -187,7 +187,7 @@ def evaluate_predictions(
         source: what was read, or a sketch, of `read_sketch`, `merge_sketches` or
             `sketch_predictions`.
         name: what to call the model.
-        calibrator: applied first; not for a sketch.
+        calibrator: applied first, to its classes by name; not for a sketch.
         copies: whether weights of predictions are numbers of identical rows.
         n_bins: bins of the binned errors; a sketch has its own.
         n_resamples: bootstrap resamples behind the intervals of log loss, Brier score and error;
@@ -206,9 +206,11 @@ def evaluate_predictions(
     """
     if isinstance(source, SketchFile):
         return _of_sketch(source, name, seed)
-    examples = source
-    if not isinstance(examples, Examples):
-        examples = Examples.of_predictions(examples, copies=copies)
+    source = align(source, None if calibrator is None else calibrator.class_names)
+    if isinstance(source, Examples):
+        examples = source
+    else:
+        examples = Examples.of_predictions(source, copies=copies)
     warn_of(doubts_about(examples))
     scores, labels, weights = examples.scores, examples.labels, examples.weights
     step = max(1, BLOCK_ENTRIES // scores.shape[1])
