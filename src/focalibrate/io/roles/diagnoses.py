@@ -259,7 +259,7 @@ def _are_answers(facts: Facts, scores: Scores, free: Sequence[int]) -> Why:
         return None
     return facts.error(
         "holds responses with `logprobs`, but not the right answers. Add them to each line: "
-        '{"label": "B", "choices": [...]}, or whether each is right: {"is_correct": true, ...}; or '
+        '{"label": "B", "choices": [...]}, or whether it is right: {"is_correct": true, ...}; or '
         "pass a table with the columns question and correct (command line: --labels FILE)."
     )
 
