@@ -1,6 +1,8 @@
 """Verdicts: what must hold for every rule."""
 
+import csv
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import stats
 
+from focalibrate_papers import engine
 from focalibrate_papers.engine import (
     VERDICTS,
     Interval,
@@ -17,6 +20,7 @@ from focalibrate_papers.engine import (
     judge_above,
     judge_below,
     judge_number,
+    judged,
     mean_interval,
     number_result,
     rank_correlation_interval,
@@ -175,3 +179,25 @@ def test_an_erratum_is_shown_with_its_grade():
     found = side_result(no, theory="002-app-g", **WORDS)
     assert found.shown == "not reproduced (slip)"
     assert tally([found]) == "1 claim of the paper: 1 not reproduced (slip)."
+
+
+def test_every_line_of_the_claims_can_be_judged():
+    path = Path(engine.__file__).with_name("judged.csv")
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len({line["id"] for line in lines}) == len(lines)
+    for line in lines:
+        assert line["id"].split("/")[0] in engine.EXPERIMENTS
+        assert line["side"] in ("below", "above", "equal", "")  # or the run decides
+        assert math.isfinite(float(line["bound"] or 0) + float(line["tolerance"] or 0))
+        assert line["theory"] in ("", *engine.GRADES) or "{" in line["theory"]
+
+
+def test_the_words_of_a_claim_are_filled_in_and_may_be_replaced():
+    found = judged("linear/norms", Interval(2.0, 1.0, 3.0), metric="weight norm")
+    assert found.claim == "The weight norm grows larger with CE than with focal loss"
+    assert (found.verdict, found.unit) == ("reproduced", "weight norm, CE − FL-1")
+    assert judged("linear/norms", 2.0, metric="x", bound=2.5).verdict == "not reproduced"
+    asked = judged("psi-images/ts-raises", 1.0, name="x", is_papers=False)
+    assert (asked.verdict, asked.is_papers) == ("supported", False)
+    assert asked.paper_value == "the paper's text does not mention this data set"

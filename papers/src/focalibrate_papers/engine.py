@@ -1,5 +1,6 @@
 """What an experiment is: its runs, its rows, the rules of its verdicts, and the list of all."""
 
+import csv
 import hashlib
 import json
 import math
@@ -7,7 +8,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -327,6 +328,45 @@ def number_result(
         theory=theory,
         smaller_shows="nothing",
     )
+
+
+@cache
+def _worded() -> dict[str, dict[str, str]]:
+    with Path(__file__).with_name("judged.csv").open(encoding="utf-8", newline="") as file:
+        return {row.pop("id"): row for row in csv.DictReader(file)}
+
+
+def judged(name: str, found: Found, /, **given: Any) -> ClaimResult:
+    """Return the result of a claim whose words, side and bound are a line of judged.csv.
+
+    Args:
+        name: its id there, such as ``"linear/slip"``.
+        found: our number.
+        given: what the words name in braces; and arguments of `side_result` or `number_result`
+            that depend on the run. Where ``is_papers`` is False, the column ``otherwise``, if it
+            is filled, is said in place of the paper's sentence.
+
+    Example:
+        >>> judged("regimes/same-class", 0).verdict
+        'reproduced'
+    """
+    line = _worded()[name]
+    own = {key: given.pop(key) for key in OF_RESULT & given.keys()}
+    words: dict[str, Any] = {key: line[key].format(**given) for key in WORDED}
+    words |= {"is_papers": line["asked"] != "us", "bound": float(line["bound"] or 0.0)} | own
+    if not words["is_papers"] and line["otherwise"]:
+        words["paper_value"] = line["otherwise"]
+    if line["side"] == "equal":
+        words = {"tolerance": float(line["tolerance"] or 0.0)} | words
+        del words["is_papers"]
+        return number_result(found, words.pop("bound"), **words)
+    return side_result(found, **{"below": line["side"] == "below"} | words)
+
+
+WORDED = ("claim", "what", "paper_value", "unit", "note", "theory")
+"""Columns of judged.csv with words."""
+OF_RESULT = {*WORDED, "is_papers", "bound", "below", "tolerance", "covers"}
+"""Arguments of a result; all else that `judged` is given stands in the words."""
 
 
 def at_size(results: Iterable[ClaimResult], *, is_full: bool) -> tuple[ClaimResult, ...]:

@@ -408,12 +408,11 @@ def _focal(rows: lab.Rows) -> str:
 def _digits(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     for what, table, metric, value, unit in PAPER_VALUES:
         ours = number(rows, _focal(rows), metric) * (100 if unit else 1)
-        yield lab.number_result(
+        yield lab.judged(
+            "published-logits/digits",
             round(ours, 2),
-            value,
-            tolerance=1e-9,
-            claim=f"ResNet-50, CIFAR-10, sample-wise exponents 5, 3: {what}",
-            what="to the last digit printed",
+            measure=what,
+            bound=value,
             paper_value=f"002 {table}: {value:g}{f' {unit}' if unit else ''}",
             unit=unit or "T",
             note=INFERRED
@@ -427,25 +426,15 @@ def _second_parameter(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         "Nine of the sixteen sets are from CIFAR-10, so these are fewer than sixteen independent "
         "trials."
     )
-    yield lab.side_result(
+    yield lab.judged(
+        "published-logits/fts-lower",
         lab.mean_interval(_over_sets(rows, f"FTS less {FINE} adaptive_ece")).times(100),
-        claim="FTS has a lower AdaECE than TS on published networks",
-        what="mean difference over the sets, both fitted by AdaECE on 003's grid",
-        paper_value="003, Sec. 5.2 and Table 1: lower ECE than TS for every training loss; these "
-        "are not its networks",
-        unit="points of AdaECE, FTS − TS",
-        is_papers=False,
         note=note,
     )
-    yield lab.side_result(
+    yield lab.judged(
+        "published-logits/same-nll",
         _over_sets(rows, "FTS_NLL less TS_NLL nll"),
-        claim="FTS has about the same log loss as TS on published networks",
-        what="mean difference over the sets, both fitted by log loss",
-        paper_value='003, Sec. 6: "log-loss being approximately the same"; these are not its '
-        "networks",
-        unit="log loss, FTS − TS",
         bound=MARGINAL,
-        is_papers=False,
         note=note,
     )
 
@@ -455,16 +444,9 @@ def _over_sets(rows: lab.Rows, metric: str) -> list[float]:
 
 
 def _psi(rows: lab.Rows) -> lab.ClaimResult:
-    return lab.side_result(
+    return lab.judged(
+        "published-logits/psi-raises",
         interval(rows, _focal(rows), "Ψ less raw adaptive_ece").times(100),
-        claim="Ψ raises the calibration error of a large network trained on CIFAR-10",
-        what="AdaECE with Ψ − without, paired bootstrap over the rows",
-        paper_value='000, Sec. 6.2: "it worsens the performance for Standard in CIFAR10. This '
-        "demonstrates that our proposed transformation does not always improve the performance "
-        "in practice, which could occur when the focal risk minimizer is not successfully "
-        'learned" (ResNet110)',
-        unit="points of AdaECE, Ψ − raw",
-        below=False,
         covers=False,
         note=f"One ResNet-50, with γ = 3 for all rows. {INFERRED}"
         if _focal(rows) in SETS

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -198,21 +197,6 @@ def tables(rows: lab.Rows) -> Iterator[lab.Table]:
 
 EXACTLY = 0.9
 """The fraction of settings that "exactly" requires."""
-_MINIMISER = (
-    'Sec. 6.2: "our proposed transformation does not always improve the performance in practice, '
-    'which could occur when the focal risk minimizer is not successfully learned"'
-)
-_OVERFIT = (
-    'Sec. 6.2: "We hypothesize that there are two potential reasons: (1) DNNs can overfit the '
-    "one-hot vector, which leads to overconfident prediction [...] (2) The amount of data could "
-    'be insufficient for correctly estimating the true class-posterior probability"'
-)
-_SIZE = (
-    'Sec. 6.2, of images: "Ψ becomes less effective as the dataset size gets smaller" and '
-    '"as the model becomes more complex"'
-)
-_question = partial(lab.side_result, is_papers=False)
-"""All are questions of our own, based on hypotheses of the paper."""
 
 
 def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
@@ -220,49 +204,36 @@ def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     settings = settings_of(rows)
     known = known_of(settings)
     near, fitted = known[known.is_near], known[known.is_fitted]
-    yield _question(
+    yield lab.judged(
+        "psi-gap/near",
         mean_changes(near),
-        claim="Ψ lowers the ECE if training and test loss agree",
-        what="ECE with Ψ − without, mean over problems, for settings whose test loss is less "
-        f"than {NEAR:g} above the training loss",
-        paper_value=_MINIMISER,
-        unit="points of ECE, with Ψ − without",
+        near=NEAR,
         note=_counted(near),
     )
-    yield _question(
+    yield lab.judged(
+        "psi-gap/fitted",
         mean_changes(fitted),
-        claim="Ψ raises the ECE if the network fits its training examples but not the test "
-        "examples",
         what="ECE with Ψ − without, mean over problems, for settings with a training error below "
         f"{100 * FITTED:g} % and a test loss at least {NEAR:g} above the training loss",
-        paper_value=_OVERFIT,
-        unit="points of ECE, with Ψ − without",
-        below=False,
         note=_counted(fitted),
     )
     for what, own in (("loss", known), ("error", settings)):
-        yield _question(
+        yield lab.judged(
+            "psi-gap/further",
             resampled_by_problem(_rank_correlation, own, f"{what}_gap", "change"),
-            claim=f"The further the test {what} is above the training {what}, the less Ψ helps",
-            what=f"rank correlation of test − training {what} with the change of ECE by Ψ, over "
-            "all settings; interval by resampling problems",
-            paper_value=_OVERFIT,
-            unit="Spearman's ρ",
-            below=False,
+            measure=what,
             note=f"{len(own)} settings of {own.problem.nunique()} problems.",
         )
-    yield _question(
+    yield lab.judged(
+        "psi-gap/exactly",
         resampled_by_problem(_agreement, known, "is_near", "is_helped"),
-        claim="Ψ lowers the ECE exactly if training and test loss agree",
-        what=f"fraction of settings in which both or neither is true (agree: within {NEAR:g}); "
-        "interval by resampling problems",
-        paper_value=_MINIMISER,
-        unit=f"of {len(known)} settings",
-        below=False,
+        near=NEAR,
+        n_known=len(known),
         bound=EXACTLY,
     )
     right = _agreement(known.is_under, known.is_helped)
-    yield _question(
+    yield lab.judged(
+        "psi-gap/sign",
         resampled_by_problem(
             lambda sign, near, helped: _agreement(sign, helped) - _agreement(near, helped),
             known,
@@ -270,15 +241,8 @@ def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
             "is_near",
             "is_helped",
         ),
-        claim="Underconfidence on held-out examples predicts better than the losses whether Ψ "
-        "helps",
-        what="fraction of settings predicted correctly by the sign of confidence − accuracy, "
-        f"minus the fraction predicted correctly by a loss gap below {NEAR:g}; interval by "
-        "resampling problems",
-        paper_value="the paper does not compare the two",
-        unit="difference of shares",
-        below=False,
-        note=f"The sign of confidence − accuracy is right in {right:.0%} of the settings.",
+        near=NEAR,
+        right=right,
     )
     yield from _less_data(rows)
 
@@ -332,15 +296,13 @@ def _less_data(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         )
         for n in (sizes[0], sizes[-1])
     )
-    yield _question(
+    yield lab.judged(
+        "psi-gap/less-data",
         few - many,
-        claim=f"On a line, Ψ helps less with {sizes[0]:,} than with {sizes[-1]:,} examples",
-        what="change of ECE by Ψ, mean over γ, few − many examples, per seed",
-        paper_value=_SIZE,
-        unit="points of ECE, few − many",
-        below=False,
-        note=f"Ψ changes the ECE by {few.mean():+.2f} points with {sizes[0]:,} examples and "
-        f"by {many.mean():+.2f} with {sizes[-1]:,}.",
+        smallest=sizes[0],
+        largest=sizes[-1],
+        few=few.mean(),
+        many=many.mean(),
     )
 
 

@@ -254,13 +254,9 @@ def _change_by_psi(found: Found) -> Iterator[lab.ClaimResult]:
 
 def _same_error(found: Found) -> lab.ClaimResult:
     changes = [s.change("error", g) for s in found.values() for g in s.gammas]
-    return lab.side_result(
+    return lab.judged(
+        "psi-images/same-error",
         float(max(np.abs(change).max() for change in changes)),
-        claim="Ψ does not change the error",
-        what="the largest change over all networks",
-        paper_value="Prop. 12: Ψ preserves the decision rule",
-        unit="points of error",
-        bound=1e-9,
         covers=True,
     )
 
@@ -271,27 +267,16 @@ def _temperature_results(scaled: Setting, standard: Setting) -> Iterator[lab.Cla
         lab.mean_interval(_of_focal(scaled, is_after=x) - _of_focal(standard, is_after=x))
         for x in (False, True)
     )
-    yield lab.side_result(
+    yield lab.judged(
+        "psi-images/ts-raises",
         before,
-        claim=f"Without Ψ, TS_FL raises the ECE of Standard: {name}",
-        what="ECE of TS_FL − Standard, both without Ψ, mean over γ > 0",
-        paper_value='Sec. 6.1: "in TS_FL, if Ψ is not applied, we can see that ECE-raw degrades '
-        'compared with that of Standard"'
-        if is_papers
-        else SILENT,
-        unit="points of ECE, TS_FL − Standard",
-        below=False,
+        name=name,
         is_papers=is_papers,
     )
-    yield lab.side_result(
+    yield lab.judged(
+        "psi-images/ts-lowers",
         after,
-        claim=f"With Ψ, TS_FL lowers the ECE of Standard: {name}",
-        what="ECE of TS_FL − Standard, both with Ψ, mean over γ > 0",
-        paper_value='Sec. 6.1: "On the other hand, our transformation Ψ can further improve the '
-        'performance of Standard"'
-        if is_papers
-        else SILENT,
-        unit="points of ECE, TS_FL − Standard",
+        name=name,
         is_papers=is_papers,
     )
     yield _rises_with_gamma(scaled)
@@ -305,16 +290,11 @@ def _of_focal(setting: Setting, *, is_after: bool) -> NDArray[np.float64]:
 def _rises_with_gamma(setting: Setting) -> lab.ClaimResult:
     last, is_papers = setting.gammas[-1], setting.is_papers
     eces = setting.eces(is_after=False)
-    return lab.side_result(
+    return lab.judged(
+        "psi-images/rises-with-gamma",
         eces[-1] - eces[0],
-        claim=f"Without Ψ, ECE rises with γ: {setting.name}",
-        what=f"ECE at γ = {last} − that at γ = 0, paired by seed",
-        paper_value='Sec. 6.2: "For LS and TS_FL, we observe that a larger γ always leads to '
-        'worse performance and Ψ can effectively mitigate this problem for every dataset"'
-        if is_papers
-        else SILENT,
-        unit=f"points of ECE, γ = {last} − γ = 0",
-        below=False,
+        name=setting.name,
+        last=last,
         is_papers=is_papers,
     )
 
@@ -325,45 +305,31 @@ def _smoothing_results(found: Found) -> Iterator[lab.ClaimResult]:
             continue
         yield _rises_with_gamma(setting)
         without, after = (np.ptp(setting.eces(is_after=x), axis=0) for x in (False, True))
-        yield lab.side_result(
+        yield lab.judged(
+            "psi-images/depends-less",
             after - without,
-            claim=f"With Ψ, the ECE depends less on γ: {setting.name}",
-            what="range of ECE over γ with Ψ − that without, paired by seed",
-            paper_value='Sec. 6.1: "For LS, ECE-raw drastically increases as γ increases, whereas '
-            'the value of γ does not significantly affect ECE-Ψ"'
-            if setting.is_papers
-            else SILENT,
-            unit="points of ECE, with Ψ − without",
+            name=setting.name,
             is_papers=setting.is_papers,
         )
 
 
 def _against_cross_entropy(standard: Setting) -> lab.ClaimResult:
     plain, name = standard.values("ece", 0, is_after=False), SET_NAMES[standard.problem]
-    return lab.side_result(
+    return lab.judged(
+        "psi-images/near-ce",
         _of_focal(standard, is_after=True) - plain,
-        claim=f"FL with Ψ has at most {COMPARABLE:g} point more ECE than CE: {name}",
-        what="ECE with Ψ, mean over γ > 0, − that of CE, paired by seed",
-        paper_value='Sec. 6.3 says so of the 30 sets of its appendix C: "Ψ can successfully '
-        'improve ECE to be comparable with that of the cross-entropy loss"; see psi-tabular',
-        unit="points of ECE, FL with Ψ − CE",
+        comparable=COMPARABLE,
+        name=name,
         bound=COMPARABLE,
-        is_papers=False,
     )
 
 
 def _most_settings(found: Found) -> lab.ClaimResult:
     changes = [s.change("ece", g).mean() for s in found.values() for g in s.gammas[1:]]
-    return lab.side_result(
+    return lab.judged(
+        "psi-images/most-settings",
         lab.share_interval(int(np.sum(np.array(changes) < 0)), len(changes)),
-        claim="Ψ lowers the ECE of focal networks in most of the settings run here",
-        what="fraction of settings (data, paradigm, γ > 0) with a lower mean",
-        paper_value='Sec. 6.1, of SVHN and CIFAR-10: "Ψ substantially improves ECE for most '
-        'settings"; these are not its settings',
-        unit=f"of {len(changes)} settings",
-        below=False,
-        bound=0.5,
-        is_papers=False,
+        n_changes=len(changes),
     )
 
 
@@ -373,18 +339,10 @@ def _overconfident_ones(found: Found) -> lab.ClaimResult:
     gaps = np.concatenate([s.values("gap", gamma, is_after=False) for s, gamma in networks])
     changes = np.concatenate([s.change("ece", gamma) for s, gamma in networks])
     agree = int(np.sum((gaps > 0) == (changes > 0)))
-    return lab.side_result(
+    return lab.judged(
+        "psi-images/overconfident",
         lab.share_interval(agree, gaps.size),
-        claim="Ψ raises the ECE exactly for the networks that are overconfident after training",
-        what="fraction of focal networks (Standard) for which both or neither is true",
-        paper_value='Sec. 6.2 names the cause: "DNNs can overfit the one-hot vector, which leads '
-        'to overconfident prediction"',
         unit=f"of {gaps.size} networks, {int((gaps > 0).sum())} of them overconfident",
-        below=False,
-        bound=0.9,
-        is_papers=False,
-        note="Ψ is exact only for the minimiser of the focal risk. It raises nearly every "
-        "confidence, so an overconfident network becomes even more overconfident.",
     )
 
 

@@ -190,11 +190,6 @@ def ranks_chart(found: Found) -> Chart:
 
 MARGIN = 1.0
 """An ECE of at most one point more counts as comparable; the paper gives no number."""
-_PAPER = (
-    'Sec. 6.3: "In Appx. C, we provide additional experimental results on 30 datasets to show '
-    "that the focal loss is less desirable compared with the cross-entropy loss in most datasets, "
-    'and that Ψ can successfully improve ECE to be comparable with that of the cross-entropy loss"'
-)
 
 
 def claims(found: Found) -> list[lab.ClaimResult]:
@@ -223,38 +218,32 @@ def _share(holds: NDArray[np.bool_]) -> lab.Interval:
 def _of_ece(found: Found, gamma: float) -> Iterator[lab.ClaimResult]:
     n, raw, fixed = len(found.sets), focal(gamma), mapped(gamma)
     is_higher = found.mean(raw, "ECE") > found.mean(CE, "ECE")
-    yield lab.side_result(
+    yield lab.judged(
+        "psi-tabular/higher",
         _share(is_higher),
-        claim=f"{raw} has a higher ECE than cross-entropy on most tables",
-        what="fraction of tables, by the mean over trials",
-        paper_value=_PAPER,
-        unit=f"of {n} tables",
-        below=False,
-        bound=0.5,
+        raw=raw,
+        n=n,
         note=_by_size(found, is_higher),
     )
     is_lower = found.mean(fixed, "ECE") < found.mean(raw, "ECE")
-    yield lab.side_result(
+    yield lab.judged(
+        "psi-tabular/lower",
         _share(is_lower),
-        claim=f"Ψ lowers the ECE of {raw} on most tables",
-        what="fraction of tables, by the mean over trials",
-        paper_value=_PAPER,
-        unit=f"of {n} tables",
-        below=False,
-        bound=0.5,
+        raw=raw,
+        n=n,
         note=_by_size(found, is_lower),
     )
     gap = 100 * found.gap(fixed, CE, "ECE")
     better, like, worse = told_apart(gap)
-    yield lab.side_result(
+    yield lab.judged(
+        "psi-tabular/near-ce",
         gap.mean(axis=1),
-        claim=f"{fixed} has at most {MARGIN:g} point more ECE than cross-entropy",
-        what="mean difference, over tables",
-        paper_value=_PAPER,
-        unit=f"points of ECE, {fixed} − CE",
+        fixed=fixed,
+        margin=MARGIN,
+        better=better,
+        like=like,
+        worse=worse,
         bound=MARGIN,
-        note=f"By the paired 95 % confidence interval over trials, {fixed} is lower than CE on "
-        f"{better} tables, not significantly different on {like}, higher on {worse}.",
     )
 
 
@@ -262,15 +251,11 @@ def _of_metric(found: Found, metric: str) -> lab.ClaimResult:
     """Judge the effect of Ψ on another metric, over all exponents together."""
     gaps = [found.gap(mapped(g), focal(g), metric).mean(axis=1) for g in GAMMAS[1:]]
     is_lower = np.mean(gaps, axis=0) < 0
-    return lab.side_result(
+    return lab.judged(
+        "psi-tabular/metric",
         _share(is_lower),
-        claim=f"Ψ lowers the {metric} of focal loss on most tables",
-        what="fraction of tables, by the mean over trials and exponents",
-        paper_value="appendix C has this metric, but our copy lacks the appendix",
+        metric=metric,
         unit=f"of {len(found.sets)} tables",
-        below=False,
-        bound=0.5,
-        is_papers=False,
         note=_by_size(found, is_lower),
     )
 
@@ -288,13 +273,9 @@ def _by_size(found: Found, holds: NDArray[np.bool_]) -> str:
 
 def _same_error(found: Found) -> lab.ClaimResult:
     gaps = [found.gap(mapped(g), focal(g), ERROR) for g in GAMMAS[1:]]
-    return lab.side_result(
+    return lab.judged(
+        "psi-tabular/same-error",
         float(np.abs(gaps).max()),
-        claim="Ψ does not change any prediction",
-        what="largest change of the error in any trial",
-        paper_value="Prop. 12: Ψ preserves the decision rule",
-        unit="largest change of the error",
-        bound=1e-12,
         covers=True,
     )
 

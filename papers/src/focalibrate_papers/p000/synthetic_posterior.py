@@ -110,23 +110,6 @@ def kld_chart(rows: lab.Rows) -> Chart:
 FOCAL = ("FL-1", "FL-5")
 BAR = 0.05
 """The fraction of the KLD added by focal loss that counts as almost zero."""
-_ZERO = (
-    'Sec. 5.2: "Ψ(q(x)) can improve the quality of the estimation, where both KLD and ECE are '
-    'almost zero"'
-)
-_GAP = (
-    'Sec. 5.2: "while TS_NLL made the q(x) move closer to η(x), a large gap between them still '
-    'exists, suggesting that TS_NLL fails to obtain the true class-posterior probability"'
-)
-_UNDER = (
-    'Sec. 5.2: "the value of the max q(x) is lower than max η(x), which indicates that q(x) is '
-    "ηUC. With a larger γ, we can observe this trend more significantly by looking at KLD and the "
-    'expected calibration error"'
-)
-_ERROR = (
-    'Sec. 5.2: "all MLPs can correctly identify the class having the highest class-posterior '
-    'probability for the whole X and achieve roughly the same classification error"'
-)
 
 
 def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
@@ -154,60 +137,50 @@ def _recovery(rows: lab.Rows, sizes: Sequence[int]) -> Iterator[lab.ClaimResult]
         for loss in FOCAL:
             raw, psi = (rows.values(f"{loss} {m} KLD", n=n) for m in ("raw", "Ψ"))
             floor = rows.values("CE raw KLD", n=n)
-            yield lab.side_result(
+            yield lab.judged(
+                "synthetic-posterior/removed",
                 (psi - floor) / (raw - floor),
-                claim=f"Ψ removes the KLD that {loss} adds to that of CE ({size_name(n)})",
-                what="(KLD after Ψ − KLD of CE) / (KLD before Ψ − KLD of CE), per seed",
-                paper_value=_ZERO,
-                unit="fraction of what focal loss adds",
+                loss=loss,
+                size=size_name(n),
+                raw=raw.mean(),
+                psi=psi.mean(),
+                floor=floor.mean(),
                 bound=BAR,
-                note=f"KLD {raw.mean():.5f} before Ψ, {psi.mean():.5f} after; CE, which needs no "
-                f"Ψ, has {floor.mean():.5f}, due to the finite number of examples.",
             )
     moved = [
         np.abs(rows.values(f"{loss} Ψ ERR", n=n) - rows.values(f"{loss} raw ERR", n=n)).max()
         for n in sizes
         for loss in FOCAL
     ]
-    yield lab.side_result(
+    yield lab.judged(
+        "synthetic-posterior/same-error",
         max(moved),
-        claim="Ψ leaves the error exactly the same",
-        what="largest change of the error over losses, sizes and seeds",
-        paper_value='Sec. 5.2: "the ERR remains exactly the same"',
-        unit="largest change",
-        bound=1e-12,
     )
     for loss in FOCAL:
         found, before = (rows.values(f"{loss} {m} ECE", n=sizes[-1]) for m in ("Ψ", "raw"))
-        yield lab.side_result(
+        yield lab.judged(
+            "synthetic-posterior/almost-zero",
             found,
-            claim=f"Ψ brings the ECE of {loss} to almost zero ({size_name(sizes[-1])})",
-            what="ECE after Ψ",
-            paper_value=_ZERO,
-            unit="ECE",
-            bound=0.01,
-            note=f"{before.mean():.4f} before.",
+            loss=loss,
+            size=size_name(sizes[-1]),
+            before=before.mean(),
         )
 
 
 def _temperature(rows: lab.Rows, size: str) -> Iterator[lab.ClaimResult]:
     for loss in FOCAL:
         raw, scaled, psi = (rows.values(f"{loss} {m} KLD") for m in ("raw", "TS", "Ψ"))
-        yield lab.side_result(
+        yield lab.judged(
+            "synthetic-posterior/ts-closer",
             raw - scaled,
-            claim=f"TS_NLL moves {loss} closer to the posterior ({size})",
-            what="KLD before − KLD after, per seed",
-            paper_value=_GAP,
-            unit="KLD, raw − TS_NLL",
-            below=False,
+            loss=loss,
+            size=size,
         )
-        yield lab.side_result(
+        yield lab.judged(
+            "synthetic-posterior/gap-remains",
             scaled - psi,
-            claim=f"After TS_NLL a gap remains that Ψ closes, for {loss} ({size})",
-            what="KLD of TS_NLL − KLD of Ψ, per seed",
-            paper_value=_GAP,
-            unit="KLD, TS_NLL − Ψ",
-            below=False,
+            loss=loss,
+            size=size,
             note=f"TS_NLL leaves {(scaled / raw).mean():.1%} of the KLD, Ψ "
             f"{(psi / raw).mean():.1%}. The paper gives no number for a large gap.",
         )
@@ -216,36 +189,28 @@ def _temperature(rows: lab.Rows, size: str) -> Iterator[lab.ClaimResult]:
 def _raw(rows: lab.Rows, size: str) -> Iterator[lab.ClaimResult]:
     under = {loss: rows.values(f"{loss} raw under") for loss in LOSSES}
     for low, high in (("CE", "FL-1"), ("FL-1", "FL-5")):
-        yield lab.side_result(
+        yield lab.judged(
+            "synthetic-posterior/less-confident",
             under[high] - under[low],
-            claim=f"{high} is less confident than {low} ({size})",
-            what=f"mean of max η − max q, {high} − {low}, per seed",
-            paper_value=_UNDER,
-            unit="of probability",
-            below=False,
+            high=high,
+            low=low,
+            size=size,
             note=f"The top probability is below the true one by {under[low].mean():.4f} with "
             f"{low} and by {under[high].mean():.4f} with {high}.",
         )
     for loss in FOCAL:
         gap = rows.values(f"{loss} raw ERR") - rows.values("CE raw ERR")
-        yield lab.number_result(
+        yield lab.judged(
+            "synthetic-posterior/roughly-ce",
             gap,
-            0.0,
-            tolerance=0.005,
-            claim=f"The error of {loss} is roughly that of CE ({size})",
-            what="mean difference over seeds",
-            paper_value=_ERROR,
-            unit=f"error, {loss} − CE",
+            loss=loss,
+            size=size,
         )
     best = np.min([rows.values(f"{loss} raw best class") for loss in LOSSES], axis=0)
-    yield lab.side_result(
+    yield lab.judged(
+        "synthetic-posterior/best-class",
         lab.mean_interval(best).within(0.0, 1.0),
-        claim=f"All networks find the most probable class ({size})",
-        what="fraction of test points, for the worst of the three losses",
-        paper_value=_ERROR,
-        unit="of test points",
-        below=False,
-        bound=0.99,
+        size=size,
     )
 
 

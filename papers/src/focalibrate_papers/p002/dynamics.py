@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,30 +210,6 @@ FACTOR_TWO = 0.301
 """Decades within which gradient norms count as similar."""
 CONFIDENT = 0.95
 FIXED = ("fl1", "fl2", "fl3")
-_ONLY_WRONG = (
-    'Sec. 3: "However, the increase in average test NLL is caused only by the incorrectly '
-    "classified samples, as the average NLL for the correctly classified samples continues to "
-    'decrease even after the 150th epoch."'
-)
-_WEIGHTS = (
-    'Sec. 4: "It is interesting to note that although the norms of the weights for the models '
-    "trained on focal loss are initially higher than that for the cross-entropy model, a complete "
-    'reversal in the ordering of the weight norms occurs between epochs 150 and 250."'
-)
-_GRADIENTS = (
-    'Sec. 4: "At epoch 10, the gradient norms for cross-entropy and focal loss are similar, but '
-    "as training progresses, those for cross-entropy decrease less rapidly than those for focal "
-    'loss."'
-)
-_CALIBRATED = (
-    'Sec. 4: "it is thus reasonable to conclude that on a practical level, the models trained on '
-    'focal loss are more calibrated"'
-)
-_ORDER = (
-    'Sec. 4: "of the three models we trained using focal loss, the one with γ = 3 outperforms (in '
-    "terms of calibration) the one with γ = 2, which in turn outperforms the model with γ = "
-    '1."'
-)
 
 
 def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
@@ -259,13 +234,12 @@ def claims_of_set(
 
 
 def _compared(
-    rows: lab.Rows, loss: str, other: str, metric: str, *, what: str, **words: Any
+    rows: lab.Rows, name: str, metric: str, *, loss: str = "fl3", other: str = "ce"
 ) -> Iterator[lab.ClaimResult]:
     """Yield the result on `loss` − `other`, paired by seed, if both were trained."""
     ours = difference(rows, loss, other, metric)
     if ours is not None:
-        what = f"{what}, {SHOWN[loss]} − {SHOWN[other]}, paired by seed"
-        yield lab.side_result(ours, what=what, **words)
+        yield lab.judged(f"dynamics/{name}", ours, loss=SHOWN[loss], other=SHOWN[other])
 
 
 def finding(rows: lab.Rows) -> str:
@@ -288,95 +262,21 @@ def finding(rows: lab.Rows) -> str:
 
 def _overfitting(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield Section 3's account of cross-entropy (Figure 1)."""
-    told = (
-        (
-            "nll",
-            "the average NLL",
-            "rises after the lr drop",
-            False,
-            'Sec. 3: "after the 150th epoch (where the learning rate drops by a factor of 10), '
-            "there is a marked rise in the average test NLL, indicating that the network starts "
-            'to overfit on average NLL."',
-        ),
-        (
-            "nll_incorrect",
-            "the NLL of wrong predictions",
-            "rises after the lr drop",
-            False,
-            _ONLY_WRONG,
-        ),
-        ("nll_correct", "the NLL of right predictions", "keeps falling", True, _ONLY_WRONG),
-        (
-            "ece",
-            "ECE",
-            "rises after the lr drop",
-            False,
-            'Sec. 3: "We also observe that after epoch 150, the test set ECE rises, indicating '
-            'that the network is becoming miscalibrated."',
-        ),
-    )
-    for figure, name, claim, below, words in told:
+    for figure in ("nll", "nll_incorrect", "nll_correct", "ece"):
         values = rows.values(f"rise of {figure}", loss="ce")
         if values.size:
-            yield lab.side_result(
-                values,
-                claim=f"under CE {name} {claim}",
-                what=f"{name} of the validation examples at the end − that after the first epoch "
-                "after the drop",
-                paper_value=words,
-                unit="of ECE" if figure == "ece" else "nats",
-                below=below,
-            )
+            yield lab.judged(f"dynamics/rise {figure}", values)
 
 
 def _focal(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield how FL-3 differs from cross-entropy (Figure 3 a–f)."""
-    told = (
-        (
-            "rise of nll_incorrect",
-            "the NLL of wrong predictions rises less with FL-3 than with CE",
-            True,
-            "rise of the NLL of wrong predictions",
-            'Sec. 4: "Figure 3(c) shows that in contrast to the network trained using '
-            "cross-entropy, for which the NLL for misclassified test samples increases "
-            "significantly after epoch 150, the rise in NLL for the networks trained on focal "
-            'loss is much less severe."',
-            "nats",
-        ),
-        (
-            "test entropy_incorrect",
-            "wrong predictions have a higher entropy with FL-3",
-            False,
-            "entropy of wrong predictions on the test examples",
-            'Sec. 4: "from Figure 3(d), we notice that the softmax entropy for misclassified test '
-            "samples is consistently (if marginally) higher for focal loss than for "
-            'cross-entropy."',
-            "nats",
-        ),
-        (
-            "test p_true_incorrect",
-            "the true class of wrong predictions has a higher probability with FL-3",
-            False,
-            "probability of the true class, wrong predictions on the test examples",
-            'Sec. 4: "From Figure 3(f), we notice that the probabilities predicted for the '
-            "correct classes for misclassified test samples are slightly higher for focal loss "
-            'than for cross-entropy."',
-            "of probability",
-        ),
-        (
-            "test p_true_correct",
-            "right predictions have a lower probability with FL-3",
-            True,
-            "probability of the true class, right predictions on the test examples",
-            'Sec. 4: "Conversely, Figure 3(e) shows that the probabilities predicted for the '
-            "correct classes for correctly classified test samples are somewhat lower than for "
-            'cross-entropy."',
-            "of probability",
-        ),
-    )
-    for metric, claim, below, what, paper, unit in told:
-        words: dict[str, Any] = {"paper_value": paper, "unit": unit, "below": below}
-        yield from _compared(rows, "fl3", "ce", metric, claim=claim, what=what, **words)
+    for metric in (
+        "rise of nll_incorrect",
+        "test entropy_incorrect",
+        "test p_true_incorrect",
+        "test p_true_correct",
+    ):
+        yield from _compared(rows, metric, metric)
 
 
 def _still_confident(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
@@ -385,39 +285,19 @@ def _still_confident(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         loss: lab.mean_interval(rows.values("test p_true_correct", loss=loss)) for loss in losses
     }
     least = min(found, key=lambda loss: found[loss].estimate)
-    yield lab.side_result(
+    yield lab.judged(
+        "dynamics/still-confident",
         found[least],
-        claim="right predictions keep a mean probability over 0.95, CE and FL-1 to -3",
-        what="probability of the true class, right predictions on the test examples, for the "
-        "loss with the lowest mean",
-        paper_value='Sec. 4: "Nevertheless, for all four models, average confidence on correctly '
-        'classified samples remains over 0.95 by the end of training"',
-        unit=f"of probability ({SHOWN[least]})",
-        below=False,
+        least=SHOWN[least],
         bound=CONFIDENT,
     )
 
 
 def _weights(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield whose last layer has the larger weights, before the drop and at the end."""
-    told = (
-        ("weight norm before the drop", "larger", False),
-        ("weight norm", "smaller", True),
-    )
-    for metric, side, below in told:
-        when = "before the lr drop" if not below else "at the end"
+    for metric in ("weight norm before the drop", "weight norm"):
         for loss in FIXED:
-            yield from _compared(
-                rows,
-                loss,
-                "ce",
-                metric,
-                claim=f"last layer's weights are {side} with {SHOWN[loss]} than CE {when}",
-                what="norm of the weights",
-                paper_value=_WEIGHTS,
-                unit="of norm",
-                below=below,
-            )
+            yield from _compared(rows, metric, metric, loss=loss)
 
 
 def _gradient_claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
@@ -428,45 +308,26 @@ def _gradient_claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     )
     if not first:
         return
-    yield lab.side_result(
+    yield lab.judged(
+        "dynamics/early-alike",
         lab.mean_interval([abs(gap) for gap in first.values()]).within(0.0, math.inf),
-        claim="early on, the gradient norms of FL-3 and CE are similar",
-        what="distance of the medians of FL-3 and CE at the first measurement, in decades (0.301 "
-        "is a factor of two)",
-        paper_value=_GRADIENTS,
-        unit="decades",
         bound=FACTOR_TWO,
     )
-    yield lab.side_result(
+    yield lab.judged(
+        "dynamics/falls-less",
         [last[seed] - first[seed] for seed in first],
-        claim="the gradient norms of CE fall less than those of FL-3",
-        what="change of the median from the first to the last measurement, in decades, FL-3 − CE, "
-        "paired by seed",
-        paper_value=_GRADIENTS,
-        unit="decades",
     )
-    yield lab.side_result(
+    yield lab.judged(
+        "dynamics/late-smaller",
         list(last.values()),
-        claim="late in training the gradient norms are smaller with FL-3 than CE",
-        what="median of FL-3 − CE at the last measurement, in decades, paired by seed",
-        paper_value=_GRADIENTS,
-        unit="decades",
     )
 
 
 def _order(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield the order of calibration by the exponent (Figure 3 g)."""
     for loss, other in (("fl1", "ce"), ("fl2", "fl1"), ("fl3", "fl2"), ("fl3", "ce")):
-        yield from _compared(
-            rows,
-            loss,
-            other,
-            "test ece",
-            claim=f"{SHOWN[loss]} ends with a lower ECE than {SHOWN[other]}",
-            what="test ECE",
-            paper_value=_CALIBRATED if other == "ce" else _ORDER,
-            unit="of ECE",
-        )
+        name = "calibrated" if other == "ce" else "order"
+        yield from _compared(rows, name, "test ece", loss=loss, other=other)
 
 
 Arrays = Mapping[str, NDArray[np.float64]]

@@ -421,14 +421,16 @@ def _count(
         for (where, network), table in PAPER_VALUES.items()
         if measure.value(table[loss]) < measure.value(table["ce"])
     ]
-    yield lab.side_result(
+    yield lab.judged(
+        "focal-calibration/almost-all",
         lab.share_interval(len(below), len(gaps)),
-        claim=f"{SHOWN[loss]} has a lower {measure.what} than CE in almost all cases",
-        what=f"fraction of the paper's {len(gaps)} data sets run here with a lower mean",
-        paper_value=f"{measure.sentence}; this is so in {len(paper)} of its {len(PAPER_VALUES)} "
-        "rows for these sets",
+        loss=SHOWN[loss],
+        measure=measure.what,
+        n_gaps=len(gaps),
+        sentence=measure.sentence,
+        n_paper=len(paper),
+        n_printed=len(PAPER_VALUES),
         unit=f"of {len(gaps)} sets ({', '.join(below) or 'none'})",
-        below=False,
         bound=ALMOST_ALL,
         covers=True,
     )
@@ -443,14 +445,14 @@ def claims_of_number(
         return
     network = MAIN[problem]
     paper = PAPER_VALUES[problem, network][loss]["ece"]
-    yield lab.number_result(
+    yield lab.judged(
+        "focal-calibration/printed",
         lab.mean_interval(values).within(0.0, 100.0),
-        paper,
+        paper=paper,
+        network=network,
+        bound=paper,
         tolerance=ECE_TOLERANCE,
         claim=f"{name or SET_NAMES[problem]}: ECE of {SHOWN[loss]} before T",
-        what="mean over seeds, at full size only",
-        paper_value=f"Table 1: {paper:.2f} % ({network})",
-        unit="% ECE",
     )
 
 

@@ -133,29 +133,18 @@ def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     if not losses:
         return
     gaps = 100 * np.mean([_fts_less_ts(rows, loss, "adaece", "ECE") for loss in losses], axis=0)
-    lower = lab.side_result(
+    lower = lab.judged(
+        "full-cifar/fts-lower",
         _interval(float(gaps[0]), gaps[1:]),
-        claim=f"{SHOWN_SET}: FTS has a lower AdaECE than TS",
-        what="AdaECE of FTS − TS, both fitted by it on validation rows, mean over the losses",
-        paper_value='003, Sec. 5.2: "The results show that focal temperature scaling could '
-        "noticeably improve ECE among all baseline models while keeping the same accuracy and "
-        "occasionally marginally losing on log-loss compared to standard temperature "
-        'scaling."',
-        unit="points of AdaECE, FTS − TS",
         note=f"{ONE_SEED}{_ties(rows, 'ECE')}",
     )
     # Resamples that never differ are a tie: FTS is TS, neither lower nor higher.
     yield replace(lower, verdict="undecided") if not gaps.any() else lower
     changes = np.array([_fts_less_ts(rows, loss, "nll", "NLL", ratio=True) for loss in losses])
     largest = 100 * changes[np.abs(changes[:, 0]).argmax()]
-    yield lab.side_result(
+    yield lab.judged(
+        "full-cifar/same-nll",
         _interval(abs(float(largest[0])), largest[1:]).within(0.0, np.inf),
-        claim=f"{SHOWN_SET}: FTS and TS, fitted by log loss, have about the same log loss",
-        what="absolute change of NLL from TS to FTS, in percent, the largest of the losses",
-        paper_value='003, Sec. 6: "The experiment results suggest a consistent improvement in '
-        "calibration over all trained models compared to standard temperature scaling while "
-        'keeping the accuracy unchanged by design and log-loss being approximately the same."',
-        unit="% of NLL",
         bound=SAME_NLL,
         note=f"{ONE_SEED}{_ties(rows, 'NLL')}",
     )

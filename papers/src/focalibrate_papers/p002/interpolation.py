@@ -50,15 +50,9 @@ def _focal_temperature(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         for seed, both in rows.by_seed("adaece, FTS_ECE", loss=loss).items():
             gaps.setdefault(seed, []).append(100 * (both - alone[seed]))
     if gaps:
-        yield lab.side_result(
+        yield lab.judged(
+            "interpolation/fts-lower",
             [float(np.mean(gaps[seed])) for seed in sorted(gaps)],
-            claim=f"{SHOWN_SET}: FTS has a lower AdaECE than TS",
-            what="AdaECE of FTS − TS, both fitted by it, mean over the losses, paired by network",
-            paper_value='003, Sec. 5.2: "The results show that focal temperature scaling could '
-            "noticeably improve ECE among all baseline models while keeping the same accuracy and "
-            "occasionally marginally losing on log-loss compared to standard temperature "
-            'scaling."',
-            unit="points of AdaECE, FTS − TS",
         )
 
 
@@ -70,16 +64,10 @@ def _curvature(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     ):
         ours = difference(rows, "fl3", "ce", f"lambda_max, {of}")
         if ours is not None:
-            yield lab.side_result(
+            yield lab.judged(
+                "interpolation/lambda-max",
                 ours,
-                claim=f"{SHOWN_SET}: λ_max(H_val) of {loss_name} is lower with {SHOWN['fl3']} "
-                "than with CE",
-                what="λ_max of the network trained with FL-3 − that of CE, paired by seed",
-                paper_value='004, Fig. 2, on CIFAR-100: "For all architectures, λ_max(H_val) '
-                'monotonically decreases with increasing γ"; not said of which loss'
-                if is_papers
-                else "not in the paper: the same loss for both networks",
-                unit="of λ_max, FL-3 − CE",
+                loss_name=loss_name,
                 is_papers=is_papers,
             )
 

@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from focalibrate_papers.train import TrainedMember
 
 LOSSES = {"CE": 0.0, "FL-1": 1.0}
-_NORMS = (
-    'App. G: "Figure 5 shows, for a generalised linear model, that the norm of the logits and the '
-    'weights of a network blows for Cross Entropy as compared to Focal Loss"'
-)
-_MISTAKES = (
-    'App. G: "it shows that CE misclassifies almost always with greater than 90% confidence '
-    'whereas FL misclassifies with much lower confidence"'
-)
 
 
 def claims(rows: lab.Rows) -> tuple[lab.ClaimResult, ...]:
@@ -55,63 +47,35 @@ def _gap(rows: lab.Rows, metric: str) -> lab.Interval:
 
 def _norms(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     for metric in ("weight norm", "logit norm"):
-        yield lab.side_result(
+        yield lab.judged(
+            "linear/norms",
             _gap(rows, metric),
-            claim=f"The {metric} grows larger with CE than with focal loss",
-            what="CE − FL-1 after the last step, per seed",
-            paper_value=_NORMS,
-            unit=f"{metric}, CE − FL-1",
-            below=False,
+            metric=metric,
         )
     gap = _gap(rows, "weight norm")
-    yield lab.side_result(
+    yield lab.judged(
+        "linear/slip",
         lab.Interval(-gap.estimate, -gap.high, -gap.low),
-        claim="The weight norm is larger for focal loss, as one sentence says",
-        what="FL-1 − CE after the last step, per seed",
-        paper_value='App. G: "However, as we have seen that the norm of the weights is much '
-        "larger for FL as compared to CE, we would expect the confidence of misclassified test "
-        'points to be large for CE as compared to FL"',
-        unit="weight norm, FL-1 − CE",
-        below=False,
-        theory="002-app-g",
-        note="A slip: the paragraph before, its figure and the conclusion of the sentence say "
-        "the opposite.",
     )
 
 
 def _mistakes(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     angle = rows.values("angle between weights").mean()
-    yield lab.side_result(
+    yield lab.judged(
+        "linear/same-regions",
         lab.mean_interval(rows.values("same prediction")).within(0.0, 1.0),
-        claim="Both losses give the same decision regions",
-        what="fraction of test points for which both predict the same class",
-        paper_value='App. G: "running gradient descent with cross entropy (CE) and focal loss '
-        '(FL) both gives the same decision regions"',
-        unit="share of test points",
-        below=False,
-        bound=0.99,
-        note=f"Angle between the weights: {angle:.2f}°.",
+        angle=angle,
     )
-    yield lab.side_result(
+    yield lab.judged(
+        "linear/confident-mistakes",
         _gap(rows, "confidence of mistakes"),
-        claim="CE makes its mistakes with more confidence",
-        what="mean confidence of misclassified test points, CE − FL-1, per seed",
-        paper_value=_MISTAKES,
-        unit="confidence, CE − FL-1",
-        below=False,
     )
     other = rows.values("FL-1 share of confident mistakes").mean()
-    share = lab.side_result(
+    share = lab.judged(
+        "linear/above-90",
         lab.mean_interval(rows.values("CE share of confident mistakes")).within(0.0, 1.0),
-        claim="CE misclassifies almost always with a confidence above 90 %",
-        what="fraction of the misclassified test points",
-        paper_value=_MISTAKES,
-        unit="of CE's mistakes",
-        below=False,
-        bound=0.9,
+        other=other,
         covers=False,
-        note=f"For FL-1 it is {other:.3f}. It depends on the spread of the clusters, which the "
-        "paper does not print, so our run cannot decide the claim.",
     )
     yield replace(share, verdict="undecided")
 

@@ -122,15 +122,14 @@ def numbers(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         for place in (0, 2):
             found = rows.values(METRICS[place], loss=loss)
             if found.size:
-                yield lab.number_result(
+                yield lab.judged(
+                    "s99/printed",
                     lab.mean_interval(found).within(0.0, 100.0),
-                    values[place],
+                    bound=values[place],
                     tolerance=TOLERANCE,
                     claim=f"CIFAR-10: fraction of predictions of confidence ≥ 0.99 with "
                     f"{SHOWN[loss]}{', after T' if place else ''}",
-                    what="mean over seeds, at full size only",
                     paper_value=f"Table 6: {values[place]:g} % (ResNet-50)",
-                    unit="% of the test rows",
                 )
 
 

@@ -212,16 +212,6 @@ uncertain."""
 SILENT = "not in the paper"
 PAPERS: tuple[Problem, ...] = ("cifar10",)
 """Problems whose data the paper has too."""
-_IMPROVES = (
-    'Sec. 5.2: "The results show that focal temperature scaling could noticeably improve ECE '
-    "among all baseline models while keeping the same accuracy and occasionally marginally losing "
-    'on log-loss compared to standard temperature scaling."'
-)
-_CONSISTENT = (
-    'Sec. 6: "The experiment results suggest a consistent improvement in calibration over all '
-    "trained models compared to standard temperature scaling while keeping the accuracy unchanged "
-    'by design and log-loss being approximately the same."'
-)
 _BY_GAMMA = (
     'Sec. 5.2: "Models trained with higher γ_tr have generally better ECE but worse accuracy."'
 )
@@ -257,14 +247,12 @@ def finding(rows: lab.Rows) -> str:
 def _fts_below_ts(rows: lab.Rows, problem: Problem) -> lab.ClaimResult:
     is_papers = problem in PAPERS
     mean = np.mean([after - before for before, after in PAPER_VALUES.values()])
-    return lab.side_result(
+    return lab.judged(
+        "focal-temperature/fts-lower",
         np.mean([100 * gap(rows, "adaece", x, "ECE") for x in losses_in(rows)], axis=0),
-        claim=f"FTS has a lower AdaECE than TS: {SET_NAMES[problem]}",
-        what="AdaECE of FTS − TS, both fitted by it, mean over the losses, paired by network",
-        paper_value=f"Table 1: mean of the {len(PAPER_VALUES)} legible pairs {mean:.2f}"
-        if is_papers
-        else SILENT,
-        unit="points of AdaECE, FTS − TS",
+        data=SET_NAMES[problem],
+        n_printed=len(PAPER_VALUES),
+        mean=mean,
         is_papers=is_papers,
     )
 
@@ -277,29 +265,20 @@ def _kinds(sets: Mapping[Problem, lab.Rows], metric: str, fitted_by: str) -> NDA
 
 def _over_all(sets: Mapping[Problem, lab.Rows]) -> lab.ClaimResult:
     differences = 100 * _kinds(sets, "adaece", "ECE")
-    return lab.side_result(
+    return lab.judged(
+        "focal-temperature/on-average",
         differences,
-        claim="FTS has a lower AdaECE than TS on average over all kinds of networks",
-        what=f"AdaECE of FTS − TS over {differences.size} kinds (data, loss), each a mean",
-        paper_value=f"{_IMPROVES} Not all of these kinds are in the paper.",
-        unit="points of AdaECE, FTS − TS",
-        is_papers=False,
-        note="The interval is over the kinds.",
+        size=differences.size,
     )
 
 
 def _everywhere(sets: Mapping[Problem, lab.Rows]) -> lab.ClaimResult:
     differences = _kinds(sets, "adaece", "ECE")
-    return lab.side_result(
+    return lab.judged(
+        "focal-temperature/everywhere",
         lab.share_interval(int(np.sum(differences < 0)), differences.size),
-        claim="FTS has a lower AdaECE than TS for every training loss: CIFAR-10",
-        what="fraction of kinds of networks (images, loss) with a lower mean over seeds",
-        paper_value=_CONSISTENT,
-        unit=f"of {differences.size} kinds",
-        below=False,
+        size=differences.size,
         bound=ALL,
-        note="γ = 0 is on the grid, so FTS is never worse than TS on the half it is fitted on; "
-        "the other half is judged here.",
     )
 
 
@@ -312,12 +291,9 @@ def _same_log_loss(sets: Mapping[Problem, lab.Rows]) -> lab.ClaimResult:
             for loss in losses_in(own)
         ]
     )
-    return lab.side_result(
+    return lab.judged(
+        "focal-temperature/same-nll",
         lab.mean_interval(100 * np.abs(changes) / level).within(0.0, np.inf),
-        claim="FTS and TS, fitted by log loss, have about the same log loss: CIFAR-10",
-        what="absolute change of NLL from TS to FTS, in percent, over the kinds of networks",
-        paper_value=_CONSISTENT,
-        unit="% of NLL",
         bound=SAME_NLL,
         note=f"NLL is lower with FTS for {int((changes < 0).sum())} of {changes.size} kinds.",
     )
@@ -334,15 +310,9 @@ def _criterion_matters(sets: Mapping[Problem, lab.Rows]) -> lab.ClaimResult:
                 for fit in ("ECE", "NLL")
             )
             gains.append(100 * (1 - by_ece / by_nll))
-    return lab.side_result(
+    return lab.judged(
+        "focal-temperature/criterion",
         gains,
-        claim="Fitting by AdaECE instead of log loss lowers AdaECE: CIFAR-10",
-        what="relative improvement of AdaECE, TS and FTS together, over the kinds of networks",
-        paper_value='Sec. 5.2: "When evaluating ECE, we could gain an extra 20% relative '
-        "improvement in average when optimizing for ECE on the validation set for the "
-        'hyperparameter choice."',
-        unit="% of AdaECE",
-        below=False,
     )
 
 
@@ -355,19 +325,15 @@ def _linear(sets: Mapping[Problem, lab.Rows]) -> Iterator[lab.ClaimResult]:
             r2 = np.array([[fit.r2 for fit in row] for row in fits])
             least = np.fmin.reduce(r2, axis=None)
             slope = mean_of_known([fit.slope for row in fits for fit in row])
-            yield lab.side_result(
+            yield lab.judged(
+                "focal-temperature/linear",
                 lab.mean_interval([mean_of_known(row) for row in r2]).within(0.0, 1.0),
-                claim=f"The best T is linear in the γ of the map: {SET_NAMES[problem]}, {where}",
-                what="R² of a line through the best T of focal networks, mean over networks",
-                paper_value='Sec. 5.2, of Fig. 8: "It could be seen that the relationship is '
-                'close to linear for all trained models."'
-                if is_papers
-                else SILENT,
-                unit="R²",
-                below=False,
+                data=SET_NAMES[problem],
+                where=where,
+                least=least,
+                slope=slope,
                 bound=NEAR_LINE,
                 is_papers=is_papers,
-                note=f"Smallest R² {least:.3f}; mean slope {slope:.3f} per unit of γ.",
             )
 
 
@@ -387,12 +353,13 @@ def _trends(rows: lab.Rows, problem: Problem) -> Iterator[lab.ClaimResult]:
         ("error, raw", "The error rises", False, _BY_GAMMA),
     ):
         table = np.array([rows.values(metric, loss=loss) for loss in losses])
-        yield lab.side_result(
+        yield lab.judged(
+            "focal-temperature/trend",
             lab.rank_correlation_interval(gammas, table),
-            claim=f"{what} with the γ of training: {name}",
-            what=f"rank correlation with γ, 0 to {gammas[-1]:g}, over all networks",
+            measure=what,
+            name=name,
+            largest=gammas[-1],
             paper_value=words if is_papers else SILENT,
-            unit="Spearman's ρ",
             below=below,
             is_papers=is_papers,
         )

@@ -419,12 +419,6 @@ TWO_DIGITS = 0.005
 COEFFICIENT = 0.02
 """How close a fitted slope must be to the two printed digits, as the paper's grid is not ours."""
 _END = {"low": "lower", "high": "upper"}
-_BOUNDS = (
-    'Sec. 3.2: "the theoretical result suggests the focal calibration with γ = 4 for all possible '
-    "logits are bounded between temperature scaling with T = 0.2 and T = 0.238. If we "
-    "double-check this result numerically, we could suggest even tighter bounds T = 0.206 and T = "
-    '0.218"'
-)
 _LINES = {
     2: 'Sec. 3.2: "with the linear fit 1/T ≈ 0.95 γ + 0.85 between the inverse temperature and γ '
     'parameter"',
@@ -468,38 +462,23 @@ def _bound_claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     names = ("proven low", "measured low", "measured high", "proven high")
     gammas, _ = rows.curve(names[0])
     low, lowest, highest, high = (rows.curve(name)[1] for name in names)
-    yield lab.side_result(
+    yield lab.judged(
+        "temperature-relation/bounds",
         min((lowest / low - 1.0).min(), (1.0 - highest / high).min()),
-        claim="The binary focal map lies between T = 1/(γ+1) and T = 1/(γ+1 − log(γ+1)/2)",
-        what="smallest relative distance of s/logit Ψ(s) from either bound, to 1e-12, for "
-        "|s| ≤ 20 and γ from 0.5 to 10",
-        paper_value='Prop. 3: "the focal calibration could be bounded between two temperature '
-        'scaling maps with T = 1/(γ+1) and T = 1/(γ+1 − log(γ+1)/2)"',
-        unit="smallest relative distance",
-        below=False,
-        bound=-1e-12,
-        theory="003-prop-3",
     )
-    yield lab.side_result(
+    yield lab.judged(
+        "temperature-relation/tighter",
         ((highest - lowest) / (high - low)).max(),
-        claim="The measured bounds are considerably tighter than the proven ones",
-        what="largest ratio over γ of their width to that of the proven bounds",
-        paper_value='Sec. 3.2: "the experimental bounds are considerably tighter than the '
-        'theoretical"',
-        unit="of the proven width",
-        bound=0.75,
     )
     i = int(np.flatnonzero(gammas == 4.0)[0])
     ours = dict(zip(names, (low, lowest, highest, high), strict=True))
     for name, value in PAPER_BOUNDS.items():
-        yield lab.number_result(
+        yield lab.judged(
+            "temperature-relation/printed-bounds",
             ours[name][i],
-            value,
+            bound=value,
             tolerance=ROUNDED,
             claim=f"At γ = 4 the {name.split()[0]} {_END[name.split()[1]]} bound is T = {value:g}",
-            what="as printed to three digits",
-            paper_value=_BOUNDS,
-            unit="T",
             theory="003-bounds" if name == "measured low" else "",
         )
 
@@ -509,59 +488,46 @@ def _fits(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         gammas, inverse = rows.curve("1/T", n_classes=k)
         line, squares = minimax_line(gammas, inverse), fit_line(gammas, inverse)
         grid = [rows.one(name, n_classes=k) for name in ("slope", "intercept")]
-        yield lab.number_result(
+        yield lab.judged(
+            "temperature-relation/slope",
             line.slope,
-            slope,
+            k=k,
+            slope=slope,
+            bound=slope,
             tolerance=COEFFICIENT,
-            claim=f"K = {k}: 1/T of the nearest temperature rises by {slope} per unit of γ",
-            what="slope of the line with the smallest maximum deviation over γ in (0, 10]",
             paper_value=_LINES[k],
-            unit="slope",
             theory=f"003-fit-k{k}",
             note=f"Intercept {line.intercept:.3f}, printed {intercept}; at γ → 0, 1/T is 1. By "
             f"least squares {squares.slope:.3f}γ + {squares.intercept:.3f}; with logits in "
             f"[-5, 5] on a grid only, {grid[0]:.3f}γ + {grid[1]:.3f}.",
         )
-        yield lab.side_result(
+        yield lab.judged(
+            "temperature-relation/linear",
             squares.r2,
-            claim=f"K = {k}: the relation of 1/T and γ is close to linear",
-            what="R² of least squares over γ in (0, 10]",
+            k=k,
             paper_value=_LINES[k],
-            unit="R²",
-            below=False,
-            bound=0.99,
         )
-    yield lab.side_result(
+    yield lab.judged(
+        "temperature-relation/below-one",
         1.0 / rows.curve("1/T", n_classes=3)[1].min(),
-        claim="For every γ > 0 the nearest temperature is below 1 (K = 3)",
-        what="largest T over γ in (0, 10]",
-        paper_value='Sec. 3.3: "For all positive γ, the temperature is lower than one"',
-        unit="largest T",
-        bound=1.0,
     )
 
 
 def _errors(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     gammas, errors = rows.curve("error", part="nearest", n_classes=2)
-    yield lab.side_result(
+    yield lab.judged(
+        "temperature-relation/error-k2",
         errors.max(),
-        claim="K = 2: the nearest temperature is off by less than 1e-3 in probability",
-        what="largest error over γ in (0, 10]",
         paper_value=_ERRORS[2],
-        unit="largest difference of probabilities",
-        bound=1e-3,
-        theory="003-error-k2",
         note=f"At γ = {gammas[errors.argmax()]:g}; only slightly above the printed bound.",
     )
     for k in (3, 4):
-        yield lab.number_result(
+        yield lab.judged(
+            "temperature-relation/error-at-9",
             rows.one("error", part="printed", n_classes=k, gamma=9.0),
-            0.08,
+            k=k,
             tolerance=TWO_DIGITS,
-            claim=f"K = {k}: the nearest temperature is off by up to 8 % at γ = 9",
-            what="largest difference of any class's probability, over all logits",
             paper_value=_ERRORS[k],
-            unit="largest difference of probabilities",
             theory=f"003-error-k{k}",
             note="The paper does not say which logits it tried with four classes; a coarse grid "
             "misses the worst case."
@@ -575,15 +541,16 @@ def _captions(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         slope, intercept = PAPER_LINES[k]
         for gamma, value in values.items():
             meant = (1.0 / value - intercept) / slope
-            yield lab.number_result(
+            yield lab.judged(
+                "temperature-relation/captions",
                 rows.one("T", n_classes=k, gamma=gamma),
-                value,
+                k=k,
+                gamma=gamma,
+                value=value,
+                bound=value,
                 tolerance=TWO_DIGITS,
-                claim=f"K = {k}, γ = {gamma:g}: the nearest temperature is {value:g}",
-                what="as printed to two digits",
                 paper_value=f"caption of Fig. {2 if k == 2 else 5}: γ = {gamma:g} beside T = "
                 f"{value:g}",
-                unit="T",
                 theory=f"003-fig-{2 if k == 2 else 5}",
                 note=f"The paper's own line gives {1.0 / (slope * gamma + intercept):.3f} here"
                 + (
@@ -592,46 +559,23 @@ def _captions(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
                     else ": the printed temperature is the line's, not the nearest one."
                 ),
             )
-    yield lab.number_result(
+    yield lab.judged(
+        "temperature-relation/example",
         rows.one("q", gamma=2.0),
-        0.62,
-        tolerance=0.01,
-        claim="If the truth is 0.8, focal loss with γ = 2 is lowest at around 0.62",
-        what="the paper says around 0.62",
-        paper_value='Sec. 3.1: "Optimizing for the improper focal loss will result in the '
-        'prediction of a lower value of around 0.62 for γ = 2"',
-        unit="probability",
-        theory="003-example",
     )
 
 
 def _shapes(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
-    yield lab.side_result(
+    yield lab.judged(
+        "temperature-relation/proper-part",
         min(rows.one("least excess", part="loss", gamma=g) for g in LOSS_GAMMAS),
-        claim="The proper part of the loss is below the focal loss for scores under 1/2, else "
-        "above it",
-        what="smallest difference, positive if it is as the paper says",
-        paper_value='Sec. 3.2: "The proper part of the focal loss compared with a regular focal '
-        "loss with the same γ has lower loss values for predictions lower than 0.5 and higher "
-        'loss otherwise"',
-        unit="smallest difference of losses",
-        below=False,
     )
     bends = [rows.one("third harmonic", loss=loss) for loss in RISKS]
     shown = ", ".join(f"{loss} {bend:.4f}" for loss, bend in zip(RISKS, bends, strict=True))
-    yield lab.side_result(
+    yield lab.judged(
+        "temperature-relation/isolines",
         np.diff(bends).min(),
-        claim="Isolines: circles for Brier, ovals for CE, more and more triangular with γ",
-        what="smallest rise, from Brier to CE to γ = 1 to γ = 3, of the third harmonic of the "
-        "isoline at 12 % (0 for circles and ellipses)",
-        paper_value='Sec. 3.3: "Notably, the Brier score displays circular isolines, reflective '
-        "of its quadratic loss expression. The isolines for cross-entropy exhibit a more "
-        "oval-like configuration. In contrast, the isolines for the proper part of the focal loss "
-        "assume a shape more akin to a curved triangle, a trend that becomes more pronounced with "
-        'increasing values of γ."',
-        unit="smallest rise",
-        below=False,
-        note=f"{shown}.",
+        shown=shown,
     )
     nearer = [
         rows.one("to the centre", gamma=g) - rows.one("to the corner", gamma=g)
@@ -640,19 +584,11 @@ def _shapes(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     tops = ", ".join(
         f"{rows.one('top there', part='difference', gamma=g):.3f}" for g in LOSS_GAMMAS
     )
-    near_corners = lab.side_result(
+    near_corners = lab.judged(
+        "temperature-relation/corners",
         min(nearer),
-        claim="Focal map and nearest temperature differ most near the corners (K = 3)",
-        what="distance from the point of largest difference to the centre − to the nearest "
-        "corner, for γ = 0.5 and 3",
-        paper_value='Sec. 3.3: "The highest difference between these two transformations could '
-        'be seen near the corners, while it non-uniformly decreases towards the centre"',
-        unit="distance to centre − to corner",
-        below=False,
+        tops=tops,
         covers=False,
-        note=f"Top probability there {tops}. This cannot decide the claim: for the nearest "
-        "temperature the largest difference is reached at two points at once, the other one on an "
-        "edge of the simplex, and the sentence describes a figure that our copy lacks.",
     )
     yield replace(near_corners, verdict="undecided")
 

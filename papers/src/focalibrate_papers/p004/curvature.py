@@ -199,10 +199,6 @@ _FALLS = (
     'Fig. 2, on CIFAR-100: "For all architectures, λ_max(H_val) monotonically decreases with '
     'increasing γ"; not said of which loss'
 )
-_MIDDLE = (
-    'Fig. 3, on CIFAR-100: "ECE reaches a minimum peak for all network architectures when '
-    'Tr(H_val) is reduced to a certain extent rather than maximizing it"'
-)
 
 
 def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
@@ -250,12 +246,11 @@ def _falls(rows: lab.Rows, problem: Problem, metric: str, of: str) -> lab.ClaimR
     name = {"lambda_max": "λ_max(H_val)", "trace": "Tr(H_val)"}[metric]
     means = ", ".join(f"{mean:.3g}" for mean in numbers.mean(axis=1))
     is_stated = metric == "lambda_max"
-    return lab.side_result(
+    return lab.judged(
+        "curvature/falls",
         lab.rank_correlation_interval(gammas, numbers),
         claim=f"{name} of {OF_LOSS[of]} falls with the γ of training: {SET_NAMES[problem]}",
-        what="rank correlation with γ over all networks",
         paper_value=_FALLS if is_stated else "Fig. 3 shows ECE against it; no trend is stated",
-        unit="Spearman's ρ",
         is_papers=is_stated and _is_papers(problem),
         note=f"Means at γ = {', '.join(f'{g:g}' for g in gammas)}: {means}.",
     )
@@ -265,12 +260,10 @@ def _monotonic(rows: lab.Rows, problem: Problem) -> lab.ClaimResult:
     logs = np.log(table(rows, "lambda_max, own"))
     steps = [lab.mean_interval(step) for step in np.diff(logs, axis=0)]
     worst = max(steps, key=lambda step: step.high)
-    return lab.side_result(
+    return lab.judged(
+        "curvature/every-step",
         worst,
-        claim=f"λ_max(H_val) of the training loss falls at every step of γ: {SET_NAMES[problem]}",
-        what="log ratio of λ_max of neighbouring γ, paired by seed, at the least certain step",
-        paper_value=_FALLS,
-        unit="log ratio",
+        data=SET_NAMES[problem],
         is_papers=_is_papers(problem),
         note=f"The mean falls at {sum(s.estimate < 0 for s in steps)} of {len(steps)} steps.",
     )
@@ -279,46 +272,35 @@ def _monotonic(rows: lab.Rows, problem: Problem) -> lab.ClaimResult:
 def _same_weights(rows: lab.Rows, problem: Problem) -> lab.ClaimResult:
     own, plain = (table(rows, f"lambda_max, {of}")[1:] for of in OF_LOSS)
     ratio = own / plain
-    return lab.side_result(
+    return lab.judged(
+        "curvature/same-weights",
         np.log(ratio).mean(axis=0),
-        claim="At the trained weights, focal loss has a lower λ_max than CE: "
-        f"{SET_NAMES[problem]}",
-        what="log of λ_max of the training loss over that of CE, mean over networks of γ > 0",
-        paper_value='Eq. 28 expands at the maximum likelihood estimate: "the larger γ makes the '
-        'curvature term smaller"; these networks are not at that estimate',
-        unit="log ratio",
-        is_papers=False,
-        note=f"Ratios from {ratio.min():.3g} to {ratio.max():.3g}. It depends on the weights "
-        "which loss is more curved: see 004-eq-28 of `focalibrate theory`.",
+        data=SET_NAMES[problem],
+        least=ratio.min(),
+        most=ratio.max(),
     )
 
 
 def _best_gamma_inside(rows: lab.Rows, problem: Problem) -> lab.ClaimResult:
     ece, gammas = table(rows, "ece"), gammas_in(rows)
     best = gammas[ece.mean(axis=1).argmin()]
-    return lab.side_result(
+    return lab.judged(
+        "curvature/best-gamma",
         ece[1:-1].min(axis=0) - ece[[0, -1]].min(axis=0),
-        claim=f"ECE is lowest at an intermediate γ: {SET_NAMES[problem]}",
-        what="lowest ECE at a γ between the ends − the lower ECE of the two ends, paired by seed",
-        paper_value='Fig. 2, on CIFAR-100: "ECE reaches its minimum for ViT architecture around '
-        'γ=10 and for other architectures around γ=3,4"',
-        unit="points of ECE",
+        data=SET_NAMES[problem],
+        best=best,
+        largest=gammas[-1],
         is_papers=_is_papers(problem),
-        note=f"The mean over seeds is lowest at γ = {best:g} of 0 to {gammas[-1]:g}.",
     )
 
 
 def _best_trace_inside(rows: lab.Rows, problem: Problem) -> lab.ClaimResult:
     trace, ece = (table(rows, m).ravel() for m in ("trace, own", "ece"))
     depth, best, curve = resampled(trace, ece)
-    return lab.side_result(
+    return lab.judged(
+        "curvature/best-trace",
         depth,
-        claim=f"ECE is lowest at an intermediate Tr(H_val): {SET_NAMES[problem]}",
-        what="depth of the minimum of a cubic of ECE on Tr(H_val), where there are networks, "
-        "below its lower end; interval by resampling the networks",
-        paper_value=_MIDDLE,
-        unit="points of ECE below the lower end",
-        below=False,
+        data=SET_NAMES[problem],
         bound=DEEP,
         is_papers=_is_papers(problem),
         note=f"Lowest at Tr = {lab.show_interval(best)} of {trace.min():.3g} to "

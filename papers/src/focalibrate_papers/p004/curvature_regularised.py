@@ -21,10 +21,6 @@ _PAPER = (
     'led to higher ECE and Tr(H_val)"'
 )
 _STEPS = 'Sec. 4.3: "As shown in Fig. 4, ECE consistently decreases with increasing τ"'
-_CORRELATED = (
-    'Sec. 4.3: "indicating a strong correlation between curvature reduction and calibration '
-    'improvement"'
-)
 
 
 _SHORT = "The paper does not say how long it trained: does the claim hold early in training?"
@@ -104,12 +100,13 @@ def _ends(
     where: str,
 ) -> lab.ClaimResult:
     cost = lab.mean_interval(error[:, -1] - error[:, 0])
-    return lab.side_result(
+    return lab.judged(
+        "curvature-regularised/lower",
         values[:, -1] - values[:, 0],
-        claim=f"{name} is lower with τ = {tau:g} than without the penalty, {where}",
-        what="mean difference over seeds",
-        paper_value=_PAPER,
-        unit=f"{unit}, τ = {tau:g} − none",
+        name=name,
+        tau=tau,
+        where=where,
+        measure=unit,
         note=f"From {values[:, 0].mean():.4g}."
         + (f" The error changes by {lab.show_interval(cost)} points." if name == ECE else ""),
     )
@@ -128,12 +125,14 @@ def _steps(
     lowest = ", ".join(
         f"τ = {taus[int(np.argmin(v.mean(axis=0)))]:g} at {key}" for key, v in values.items()
     )
-    return lab.side_result(
+    return lab.judged(
+        "curvature-regularised/every-step",
         worst,
-        claim=f"{name} falls with every step of τ, {where}",
-        what=f"change over seeds at the worst of {len(steps)} steps",
+        name=name,
+        where=where,
+        n_steps=len(steps),
+        measure=unit,
         paper_value=_STEPS if name == ECE else _PAPER,
-        unit=f"{unit}, worst step",
         note=f"The mean falls at {sum(s.estimate < 0 for s in steps)} of {len(steps)} steps. "
         f"Lowest with {lowest}.",
     )
@@ -146,13 +145,11 @@ def _correlation(
         np.concatenate([by_seed(own, metric, taus).ravel() for own in networks])
         for metric in (TRACE, ECE)
     )
-    return lab.side_result(
+    return lab.judged(
+        "curvature-regularised/correlated",
         lab.correlation_interval(traces, errors),
-        claim=f"ECE and Tr(H_val) are strongly correlated over τ, {where}",
-        what="Pearson's correlation over all networks",
-        paper_value=_CORRELATED,
-        unit=f"correlation over {traces.size} networks",
-        below=False,
+        where=where,
+        size=traces.size,
         bound=STRONG,
     )
 
