@@ -17,7 +17,6 @@ from focalibrate.calibrate.grid import Criterion, lowest_on_grid, read_grid
 from focalibrate.calibrate.report import Minimum, warn
 from focalibrate.calibrate.rows import (
     Rows,
-    check_rows,
     in_threads,
     read_given,
     row_blocks,
@@ -211,8 +210,8 @@ class _Passes:
     """Rows that are passed over in blocks of gaps, counted in `unit`."""
 
     rows: Rows
-    whole: Rows
-    """The rows that these were taken from: a bad one is named by its number there."""
+    dtype: Any
+    """To work in."""
     gamma: float | None
     """Of the focal loss; None: the log loss."""
     unit: float = 1.0
@@ -268,19 +267,17 @@ class _Passes:
         return float(np.median(every)) if len(every) else 0.0
 
     def _mean(self, sums: Callable[[Block], Floats]) -> list[float]:
-        dtype, weights = working_precision(self.whole.logits), self.rows.weights
+        weights = self.rows.weights
         blocks = row_blocks(self.rows.n_rows, row_bytes=4 * self.rows.n_classes)
-        total = reduce(np.add, in_threads(lambda part: sums(self._block(part, dtype)), blocks))
+        found = in_threads(lambda part: sums(self._block(part, self.dtype)), blocks)
+        total = reduce(np.add, found)
         mass = self.rows.n_rows if weights is None else weights.sum()
         means: list[float] = (total / mass).tolist()
         return means
 
     def _block(self, part: slice, dtype: Any) -> Block:
-        block, labels = self.rows.logits[part], self.rows.labels[part]
-        top = block.max(axis=-1)
-        true = block[np.arange(len(block)), labels]
-        check_rows(top, true, self.whole.logits, self.whole.labels)
-        gaps = np.subtract(top[:, None], block, dtype=dtype)
+        top, true = (values[part] for values in self.rows.ends)
+        gaps = np.subtract(top[:, None], self.rows.logits[part], dtype=dtype)
         true_gap = top.astype(np.float64) - true
         if self.unit != 1.0:  # squares of large gaps overflow
             gaps /= self.unit
@@ -301,7 +298,8 @@ def _minimise(rows: Rows, gamma: float | None, near: float | None) -> Minimum:
             :math:`\beta` first and the search stays within the scan's step.
         near: a temperature close to the one sought; then no sample is needed.
     """
-    passes = _Passes(rows, rows, gamma)
+    rows.check()  # all of them, before a sample is taken
+    passes = _Passes(rows, working_precision(rows.logits), gamma)
     scale = (passes.samples() or [passes])[0].typical_gap() or passes.typical_gap()
     if scale == 0:  # every row is constant: the loss does not depend on T
         return Minimum(1.0, passes.loss(1.0)[0], True, 1)
@@ -353,7 +351,7 @@ def _descend(
     passes: _Passes, beta: float, bracket: tuple[float, float], *, close: float = 0.0
 ) -> Minimum:
     low, high = bracket
-    tolerance = max(TOLERANCE[np.dtype(working_precision(passes.whole.logits)).itemsize], close)
+    tolerance = max(TOLERANCE[np.dtype(passes.dtype).itemsize], close)
     last, push = 0.0, 1.0
     for step in range(1, MAX_STEPS + 1):
         loss, slope, bend = passes.loss(beta)

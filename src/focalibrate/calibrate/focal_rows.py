@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_gamma
 from focalibrate.calibrate.calibrator import check_temperature
-from focalibrate.calibrate.rows import Rows, check_rows, in_threads, read_scores, row_blocks
+from focalibrate.calibrate.rows import Rows, in_threads, read_scores, row_blocks
 from focalibrate.theory.factor import log_phi, log_phi_minor
 
 IMPOSSIBLE = 1e30
@@ -204,20 +204,17 @@ def focal_rows(
         compressed = MAX_SHARE * given.n_classes * rows.itemsize >= 4 * ROW_FLOATS
     is_wide = not compressed and rows.dtype == np.float64
     top, correct = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.bool_)
-    true_gap = np.empty(n, dtype=np.float64 if is_wide else np.float32)
+    highest, true = (values.astype(np.float64) for values in given.ends)
+    true_gap = (highest - true).astype(np.float64 if is_wide else np.float32, copy=False)
     atoms, weights = rows, None
     if compressed:
         atoms = np.empty((n, N_ATOMS), dtype=np.float32)
         weights = np.empty((n, ROW_FLOATS - N_ATOMS), dtype=np.float32)
 
     def fill(part: slice) -> None:
-        block, target = rows[part], labels[part]
-        at = np.arange(len(block))
-        predicted = block.argmax(axis=-1)
-        highest, true = (block[at, k].astype(np.float64) for k in (predicted, target))
-        check_rows(highest, true, rows, labels)
-        top[part], correct[part] = predicted, predicted == target
-        true_gap[part] = highest - true
+        block = rows[part]
+        top[part] = block.argmax(axis=-1)
+        correct[part] = top[part] == labels[part]
         if weights is not None:
             gaps, weights[part] = row_atoms(block)
             np.negative(gaps, out=atoms[part], casting="same_kind")

@@ -15,7 +15,6 @@ from focalibrate.calibrate.calibrator import Calibrator, check_numbers
 from focalibrate.calibrate.rows import (
     Rows,
     check_classes_present,
-    check_rows,
     precise_dtype,
     row_blocks,
 )
@@ -268,7 +267,7 @@ def fit_isotonic(rows: Rows, *, start: Calibrator | None = None) -> IsotonicCali
     """Fit `IsotonicCalibration`: pool adjacent violators in float64; `start` is not used."""
     check_classes_present(rows.labels, rows.n_classes, method="isotonic calibration")
     curves, error = [], 0.0
-    for column, is_label in class_columns(rows.logits, rows.labels):
+    for column, is_label in class_columns(rows):
         x, y, squares = _curve(*_ties(column), is_label, rows.weights)
         curves.append((tuple(x.tolist()), tuple(y.tolist())))
         error += squares
@@ -287,7 +286,7 @@ def fit_histogram_binning(
     centres, inner = 0.5 * (edges[:-1] + edges[1:]), np.round(edges[1:-1], TIE_DIGITS)
     values, error = [], 0.0
     weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
-    for column, is_label in class_columns(rows.logits, rows.labels):
+    for column, is_label in class_columns(rows):
         index = np.searchsorted(inner, np.round(column, TIE_DIGITS), side="left")
         count = np.bincount(index, weights, n_bins)
         hits = np.bincount(index, weights * is_label, n_bins)
@@ -308,7 +307,7 @@ def fit_venn_abers(rows: Rows, *, start: Calibrator | None = None) -> VennAbers:
     check_classes_present(rows.labels, rows.n_classes, method="Venn-Abers calibration")
     weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     tables, error = [], 0.0
-    for column, is_label in class_columns(rows.logits, rows.labels):
+    for column, is_label in class_columns(rows):
         scores, index = _ties(column)
         count = np.bincount(index, weights).astype(np.float64)
         hits = np.bincount(index, weights * is_label).astype(np.float64)
@@ -408,24 +407,20 @@ def _curve(
     return distinct[ends], y[ends], squares
 
 
-def class_columns(
-    logits: NDArray[Any], labels: NDArray[np.intp]
-) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
+def class_columns(rows: Rows) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
     """Yield, for each class, its probability in every row and whether it is the label."""
-    n, k = logits.shape
-    log_total = np.empty(n)
+    logits, n, k = rows.logits, rows.n_rows, rows.n_classes
+    log_total = rows.ends[0].astype(np.float64)
     for part in row_blocks(n, row_bytes=8 * k):
-        block = logits[part].astype(np.float64)
-        top = block.max(axis=-1)
-        check_rows(top, block[np.arange(len(block)), labels[part]], logits, labels)
-        log_total[part] = top + np.log(np.exp(block - top[:, None]).sum(axis=-1))
+        gaps = logits[part].astype(np.float64) - log_total[part, None]
+        log_total[part] += np.log(np.exp(gaps).sum(axis=-1))
     width = int(max(COLUMN_FLOOR, COLUMN_SHARE * n * k * logits.itemsize) / (8 * n))
     for start in range(0, k, max(1, width)):
         columns = logits[:, start : start + max(1, width)].T.astype(np.float64)
         columns -= log_total
         np.exp(columns, out=columns)
         for offset, column in enumerate(columns):
-            yield column, labels == start + offset
+            yield column, rows.labels == start + offset
 
 
 def padded(rows: Sequence[Sequence[float]], fill: float | None = None) -> Floats:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
@@ -48,7 +49,7 @@ SMALLEST = 2.0 * float(np.finfo(np.float32).tiny)
 """Smallest positive probability in the rule for zeros; half of it is not 0 in float32."""
 LOOKED_AT = 64
 """Rows by which probabilities given as logits are recognised."""
-SMALL_BLOCK, LARGE_BLOCK = 2**17, 2**19
+SMALL_BLOCK, LARGE_BLOCK = 2**18, 2**19
 """Bytes of a block of rows: with its working copies it stays in second-level cache."""
 MAX_THREADS = 8
 BLOCK_ENTRIES = 1 << 18
@@ -102,16 +103,39 @@ class Rows:
         """
         return sample_size(self.weights, self.n_rows)
 
+    @cached_property
+    def ends(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Each row's largest logit and its label's, ``[N]``; raises unless they are finite.
+
+        This is the one check of the values. nan and +inf show in the largest logit of their row;
+        -inf only if the whole row is -inf.
+        """
+        top, true = (np.empty(self.n_rows, self.logits.dtype) for _ in range(2))
+
+        def fill(part: slice) -> None:
+            block = self.logits[part]
+            block.max(axis=1, out=top[part])
+            true[part] = block[np.arange(len(block)), self.labels[part]]
+
+        row_bytes = self.logits.itemsize * self.n_classes
+        deque(in_threads(fill, row_blocks(self.n_rows, row_bytes=row_bytes)), maxlen=0)
+        is_bad = ~(np.isfinite(top) & np.isfinite(true))
+        if is_bad.any():
+            _explain(self.logits, int(is_bad.argmax()))
+        return top, true
+
     def check(self) -> None:
         """Raise unless every row has a largest logit, and its label's, that is finite."""
-        true = self.logits[np.arange(self.n_rows), self.labels]
-        check_rows(self.logits.max(axis=1), true, self.logits, self.labels)
+        _ = self.ends
 
     def take(self, index: Any) -> "Rows":
         """Return the rows of `index`: integers, booleans or a slice."""
         weights = None if self.weights is None else self.weights[index]
         logits, labels = self.logits[index], self.labels[index]
-        return replace(self, logits=logits, labels=labels, weights=weights)
+        found = replace(self, logits=logits, labels=labels, weights=weights)
+        if "ends" in vars(self):
+            vars(found)["ends"] = tuple(values[index] for values in self.ends)
+        return found
 
     def losses(self, calibrator: "Calibrator") -> Floats:
         """Return the log loss of each row ``[N]``, at most `LARGEST`."""
@@ -172,8 +196,8 @@ def read_scores(
     Exactly one of `logits` and `probs`: arrays of any library, data frames or lists,
     ``[N, K]``, or ``[N]`` and ``[N, 1]`` for the margin or probability of class 1. Rows of
     weight 0 are dropped. Shapes, dtypes and labels are checked here; the values of logits are
-    checked by the first pass over them (`check_rows`), as a pass of its own would cost as much
-    as the fit. `Rows`, as `logits`, have been read before and come back as they are.
+    checked by the fit that looks at them first (`Rows.ends`). `Rows`, as `logits`, have been read
+    before and come back as they are.
     """
     if isinstance(logits, Rows):
         return logits
@@ -292,30 +316,11 @@ def score_matrix(scores: Any, *, name: str) -> NDArray[Any]:
     rows = to_numpy(array)
     if rows.ndim == 1 or rows.shape[1] == 1:
         rows = two_columns(rows.reshape(-1), is_probs=name == "probs")
-    check_logits(rows[:1], name=name)  # dtype and class count; `check_rows` checks the rest
+    check_logits(rows[:1], name=name)  # dtype and class count; `Rows.ends` checks the rest
     return rows
 
 
-def check_rows(
-    top: NDArray[Any], true: NDArray[Any], logits: NDArray[Any], labels: NDArray[np.intp]
-) -> None:
-    """Raise unless some rows' largest logits `top` and labels' logits `true` are finite.
-
-    nan and +inf show in the largest logit of their row; -inf only if the whole row is -inf.
-    `logits` and `labels` are all there are, to name the first bad row by its own number.
-    """
-    if not (np.isfinite(top).all() and np.isfinite(true).all()):
-        _explain(logits, labels)
-
-
-def _explain(logits: NDArray[Any], labels: NDArray[np.intp]) -> NoReturn:
-    for start in range(0, len(logits), 4096):
-        block = logits[start : start + 4096]
-        true = block[np.arange(len(block)), labels[start : start + 4096]]
-        is_bad = ~np.isfinite(block.max(axis=-1)) | ~np.isfinite(true)
-        if is_bad.any():
-            row = start + int(is_bad.argmax())
-            break
+def _explain(logits: NDArray[Any], row: int) -> NoReturn:
     try:
         check_logits(logits[row : row + 1])
     except ValueError as error:
