@@ -22,7 +22,7 @@ from focalibrate.io.sketches import (
 )
 from focalibrate.io.source import FORMATS, Part, check_one_split, is_data_set, url_of
 from focalibrate.io.values.labels import is_negative
-from focalibrate.io.write.parts import (
+from focalibrate.io.write.files import (
     MANIFEST,
     PartDone,
     PartsOutput,
@@ -30,8 +30,8 @@ from focalibrate.io.write.parts import (
     part_names,
     parts_written,
     write_part,
+    write_probs,
 )
-from focalibrate.io.write.probs import write_probs
 
 __all__ = [
     "FORMATS",

@@ -1,23 +1,22 @@
 """What the first rows of a data set decide for all of them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from focalibrate.io.data_set import DataSet, Piece, no_rows
+from focalibrate.io.cells import looks_like_probs
+from focalibrate.io.data_set import DataSet, no_rows
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
-from focalibrate.io.evidence import looks_like_probs
 from focalibrate.io.options import ReadOptions, Request, request_of
 from focalibrate.io.predictions import Predictions
-from focalibrate.io.roles.decide import resolve_roles
-from focalibrate.io.roles.listed import with_listed_names
+from focalibrate.io.roles.decide import Roles, resolve_roles
 from focalibrate.io.source import Part, find_parts
-from focalibrate.io.table import WORDS, Column, Schema, Table, joined_tables
-from focalibrate.io.values.assemble import Reading, assemble
+from focalibrate.io.table import WORDS, Column, Schema, Table, joined_tables, with_listed_names
+from focalibrate.io.values.assemble import assemble
 from focalibrate.io.values.labels import Labels, first_number, pair_of
 from focalibrate.io.values.other_labels import OtherLabels, labels_in
 from focalibrate.io.values.scores import native_dtype
@@ -31,6 +30,73 @@ MOST_SHARES = 0.5
 
 FEW_ROWS = 20
 """In fewer rows of one column, log-odds may all lie between 0 and 1 by chance."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one worker reads at a time: a part, or some row groups of a large parquet file.
+
+    Attributes:
+        part: position of the part.
+        number: which piece of the part it is; None: all of it.
+        name: the part's path or URL.
+        n_rows: number of rows it gives, or None where that is known only after reading it.
+    """
+
+    part: int
+    number: int | None
+    name: str
+    n_rows: int | None
+
+
+NO_ROWS = Predictions(
+    scores=np.empty((0, 2)),
+    kind="probs",
+    labels=None,
+    class_names=None,
+    source=Path(),
+    checksum="",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the first rows decided for all rows; can be sent to another process.
+
+    Attributes:
+        request: what the caller says, and the format of the file.
+        schema: the columns of the first part.
+        roles: which column is what.
+        labels: labels from a file of their own, or None.
+        pair: the negative and the positive label of all rows, where one column holds the scores.
+        first: the number of the first class, 0 or 1, where the labels are numbers.
+        like: predictions without rows, whose classes and precision all rows have.
+        parts: what is known of the parts.
+        pieces: the same rows in the same order, with large parquet files cut between row groups.
+        looks_like_probs: the first rows could be probabilities.
+    """
+
+    request: Request
+    schema: Schema
+    roles: Roles
+    labels: OtherLabels | None
+    pair: tuple[str, str] | None = None
+    first: int | None = None
+    like: Predictions = NO_ROWS
+    parts: tuple[Part, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    looks_like_probs: bool = False
+
+    @property
+    def needed(self) -> list[int]:
+        """Positions of the columns that are read: scores, label, weight, groups and key."""
+        roles = self.roles
+        named = [i for i in (roles.label, roles.weight, roles.cluster) if i is not None]
+        if self.labels is not None and self.labels.key is not None:
+            named.extend(self.labels.key.at)
+        if self.schema.listed is not None:
+            named.append(self.schema.listed[0])
+        return list(dict.fromkeys([*roles.scores.positions, *named, *roles.groups]))
 
 
 def decide(

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from focalibrate.io.data_set import DataSet
 from focalibrate.io.errors import file_error, printable, short
-from focalibrate.io.first_rows import HEAD_ROWS, could_be_probs, decide
+from focalibrate.io.first_rows import HEAD_ROWS, Reading, could_be_probs, decide
 from focalibrate.io.join import joined_predictions
 from focalibrate.io.options import ReadOptions, check_fits, human, request_of
 from focalibrate.io.predictions import Predictions, contents
 from focalibrate.io.source import Part, Paths, check_distinct, find_parts, sha256_of
 from focalibrate.io.table import Table
-from focalibrate.io.values.assemble import Reading, assemble
-from focalibrate.io.values.stored import all_zero
+from focalibrate.io.values.assemble import all_zero, assemble
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 1 << 25

@@ -1,31 +1,33 @@
-"""Rows of a file as named columns: Arrow arrays of a table, NumPy arrays of a file of arrays."""
+"""A file as named columns: what is known of it, and its rows, some at a time."""
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from focalibrate.io.cells import MISSING, is_number, is_value
-from focalibrate.io.errors import PredictionFileError, RowError, file_error, short
-from focalibrate.io.evidence import RowSums, is_whole, row_sums
-from focalibrate.io.roles.vocabulary import Named
-
-Kind: TypeAlias = Literal["number", "text", "bool", "matrix", "empty", "other"]
-"""What the cells of a column are; a matrix has a list of numbers in every row."""
-
-BOOLEANS = {"true": True, "false": False}
-WORDS = {"number": "numbers", "bool": "true and false", "matrix": "lists", "empty": "nothing"}
-
-_SCALAR = re.compile(r"(?:np\.|numpy\.)?(?:float|int|bfloat)\d+\(([^()]*)\)")
-_ARRAY = re.compile(
-    r"(?:tensor|array|Array|DenseVector)\((.*?)(?:,\s*(?:dtype|device|grad_fn)=.*)?\)", re.DOTALL
+from focalibrate.io.cells import (
+    Kind,
+    RowSums,
+    _kind_of_cells,
+    _matrix,
+    as_arrow,
+    as_numpy,
+    is_text_type,
+    is_value,
+    is_whole,
+    parsed,
+    row_sums,
+    texts_of,
 )
+from focalibrate.io.errors import PredictionFileError, RowError, file_error, short
+from focalibrate.io.roles.vocabulary import CLASS_NAMES, CONFIDENCE, Named
+
+WORDS = {"number": "numbers", "bool": "true and false", "matrix": "lists", "empty": "nothing"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,53 +290,6 @@ class Table:
         return as_arrow(stored) if isinstance(stored, np.ndarray) else stored
 
 
-def as_numpy(cells: Any) -> NDArray[Any]:
-    """Return numbers or truth values as a NumPy array, missing ones as nan.
-
-    Not by `to_numpy` where it can be avoided: it imports pandas, which takes longer than the rest.
-    """
-    if isinstance(cells, pa.ChunkedArray):
-        cells = cells.combine_chunks()
-    if cells.null_count or pa.types.is_temporal(cells.type) or pa.types.is_decimal(cells.type):
-        found: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
-        return found
-    if pa.types.is_boolean(cells.type):
-        return np.from_dlpack(cells.cast(pa.uint8())).view(np.bool_)
-    return np.from_dlpack(cells)
-
-
-def _codes(codes: Any, missing: int) -> NDArray[Any]:
-    """Return the numbers of dictionary-encoded cells, `missing` where there is none."""
-    return as_numpy(codes.indices.fill_null(missing) if codes.null_count else codes.indices)
-
-
-def as_arrow(array: NDArray[Any]) -> Any:
-    """Return an array as an Arrow array; one of several axes as lists of fixed size.
-
-    By `pa.array` only where it must be, as `pa.array` imports pandas too.
-    """
-    if array.ndim > 1:
-        inner = as_arrow(array.reshape(-1, *array.shape[2:]))
-        return pa.FixedSizeListArray.from_arrays(inner, array.shape[1])
-    if array.dtype.kind in "UO":
-        texts = array.tolist()
-        if None in texts:
-            return pa.array(texts, pa.string())
-        cells = [text.encode() for text in texts]
-        ends = np.cumsum([0, *map(len, cells)], dtype=np.int32)
-        buffers = pa.py_buffer(ends), pa.py_buffer(b"".join(cells))
-        return pa.StringArray.from_buffers(len(cells), *buffers)
-    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        array = array.astype(np.float64)  # Arrow has no longer ones
-    array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-    if array.dtype == np.bool_:
-        return as_arrow(array.view(np.uint8)).cast(pa.bool_())
-    if array.dtype.kind not in "fiu":
-        return pa.array(array)
-    kind, content = pa.from_numpy_dtype(array.dtype), pa.py_buffer(array)
-    return pa.Array.from_buffers(kind, len(array), [None, content])
-
-
 def joined_tables(tables: Sequence[Table]) -> Table:
     """Return tables with the same columns one below another."""
     first = tables[0]
@@ -352,159 +307,145 @@ def _stacked(parts: Sequence[Any]) -> Any:
     return pa.concat_arrays(parts)
 
 
-def is_text_type(kind: Any) -> bool:
-    """Return whether an Arrow type holds text."""
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
+Read: TypeAlias = Callable[[Sequence[int] | None, int, int | None], Iterator[Table]]
+"""Yield tables of at most so many rows, in order, with the wanted columns; of one piece or all."""
 
 
-def texts_of(cells: Any) -> NDArray[Any]:
-    """Return cells as text without white space around them; missing text is ``""``."""
-    codes = cells.cast(pa.string()).dictionary_encode()
-    words = [word.strip() for word in codes.dictionary.to_pylist()]
-    distinct = np.array([*words, ""], dtype=object)
-    places = _codes(codes, len(words))
-    return np.asarray(distinct[places])
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """One opened file.
 
-
-def unwrapped(cell: str) -> str:
-    """Return a number or list without the names of types around it.
-
-    Example:
-        >>> unwrapped("[np.float64(0.25), np.float64(0.75)]")
-        '[0.25, 0.75]'
-        >>> unwrapped("tensor(0.5, device='cpu')")
-        '0.5'
+    Attributes:
+        schema: its columns.
+        read: its rows, some at a time.
+        n_rows: number of rows, or None if the file does not say.
+        pieces: number of rows of each piece that can be read by itself; empty for a file that is
+            read from its beginning.
+        constants: reads the arrays that do not have one entry per row.
+        digest: returns the SHA-256 of its bytes, once all of them were read.
+        layout: fields of `Layout` that the format knows.
     """
-    text = cell.strip()
-    if "(" not in text:
-        return text
-    if text.startswith("(") and text.endswith(")"):
-        text = f"[{text[1:-1].rstrip(',')}]"
-    found = _ARRAY.fullmatch(text)
-    return _SCALAR.sub(r"\1", text if found is None else found[1])
+
+    schema: Schema
+    read: Read
+    n_rows: int | None = None
+    pieces: tuple[int, ...] = ()
+    constants: Callable[[Sequence[int]], list[NDArray[Any]]] | None = None
+    digest: Callable[[], str | None] | None = None
+    layout: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_in(self, first: Schema, places: Sequence[int]) -> "Opened":
+        """Return the file with its columns in the order of `first`, where they are at `places`.
+
+        Its tables have the columns that `first` describes, its schema says what it has itself.
+        """
+
+        def read(wanted: Sequence[int] | None, rows: int, piece: int | None) -> Iterator[Table]:
+            theirs = None if wanted is None else [places[i] for i in wanted]
+            for table in self.read(theirs, rows, piece):
+                yield table.in_order(first, places)
+
+        columns = tuple(self.schema.columns[i] for i in places)
+        return replace(self, schema=replace(self.schema, columns=columns), read=read)
 
 
-def _kind_of_cells(cells: Any, *, decimal_comma: bool) -> tuple[Kind, NDArray[Any] | None]:
-    """Return what cells of text are, and their values if they are not text."""
-    numbers = parsed(cells, "number", decimal_comma=decimal_comma)
-    if numbers is not None and not np.isnan(numbers).all():
-        return "number", numbers
-    known = [unwrapped(cell) for cell in pc.unique(cells).to_pylist() if cell and cell.strip()]
-    if not known:
-        return "empty", None
-    if numbers is not None:  # a column of nothing but "None" or "?" is text
-        is_number = any(cell.lower() not in MISSING for cell in known)
-        return ("number", numbers) if is_number else ("text", None)
-    kind: Kind = "matrix"
-    if all(cell.lower() in BOOLEANS for cell in known):
-        kind = "bool"
-    elif not all(cell.startswith("[") and cell.endswith("]") for cell in known):
-        return "text", None
-    values = parsed(cells, kind, decimal_comma=decimal_comma)
-    return ("text", None) if values is None else (kind, values)
+def in_memory(schema: Schema, data: Mapping[int, Any], n_rows: int) -> Opened:
+    """Return a file that was read whole."""
+    whole = Table(schema, data, n_rows)
 
+    def read(wanted: Sequence[int] | None, rows: int, _: int | None) -> Iterator[Table]:
+        for start in range(0, n_rows, rows):
+            yield whole.slice(start, rows)
 
-def parsed(cells: Any, kind: Kind, *, decimal_comma: bool) -> NDArray[Any] | None:
-    """Return cells of text as numbers, booleans or lists; None where one is of another kind."""
-    if kind not in _PARSE:
-        return texts_of(cells)
-    if kind == "number":
-        if decimal_comma:
-            if pc.any(pc.match_substring(cells, ".")).as_py():
-                return None  # thousands, or another way to write numbers
-            cells = pc.replace_substring(cells, ",", ".", max_replacements=1)
-        for attempt in (cells, _trimmed):
-            try:
-                found = (attempt(cells) if callable(attempt) else attempt).cast(pa.float64())
-                return as_numpy(found)
-            except pa.ArrowInvalid:
-                continue
-    codes = cells.dictionary_encode()
-    words = ["" if word is None else word for word in codes.dictionary.to_pylist()]
-    distinct = _PARSE[kind](words)
-    if distinct is None:
-        return None
-    if codes.null_count:
-        if kind != "number":
-            return None
-        distinct = np.append(distinct, np.nan)
-    places = _codes(codes, len(words))
-    return np.asarray(distinct[places])
-
-
-def _trimmed(cells: Any) -> Any:
-    """Return cells without white space around them; empty ones are missing."""
-    cells = pc.utf8_trim_whitespace(cells)
-    empty = as_arrow(np.array([""])).cast(cells.type)
-    return pc.if_else(pc.equal(cells, empty[0]), pa.nulls(1, cells.type)[0], cells)
-
-
-def _numbers(words: Sequence[str]) -> NDArray[np.float64] | None:
-    numbers = np.empty(len(words))
-    for i, word in enumerate(words):
-        text = unwrapped(word)
-        if text.lower() in MISSING:
-            numbers[i] = np.nan
-        elif is_number(text):
-            numbers[i] = float(text)
-        elif text.endswith("%") and is_number(text[:-1]):
-            numbers[i] = float(text[:-1]) / 100
-        else:
-            return None
-    return numbers
-
-
-def _booleans(words: Sequence[str]) -> NDArray[np.bool_] | None:
-    found = [BOOLEANS.get(word.strip().lower()) for word in words]
-    return None if None in found else np.array(found, bool)
-
-
-def _lists(words: Sequence[str]) -> NDArray[np.float64] | None:
-    """Return lists written as text: ``[0.1, 0.9]``, NumPy's ``[0.1 0.9]``, or a tensor."""
-    rows: list[list[float]] = []
-    for word in words:
-        text = unwrapped(word)
-        if not (text.startswith("[") and text.endswith("]")):
-            return None
-        try:
-            rows.append([float(number) for number in text[1:-1].replace(",", " ").split()])
-        except ValueError:
-            return None
-        if len(rows[-1]) != len(rows[0]):
-            return None
-    return np.array(rows, np.float64)
-
-
-_PARSE: dict[str, Any] = {"number": _numbers, "bool": _booleans, "matrix": _lists}
-
-
-def _matrix(column: Any, path: Path) -> NDArray[Any]:
-    """Return a list column as ``[n, K]``."""
-    if column.null_count:
-        missing = np.flatnonzero(as_numpy(column.is_null()))
-        raise RowError(
-            path,
-            "scores must not be missing, but they are in ",
-            missing,
-            ". Drop them.",
-        )
-    if hasattr(column.type, "list_size"):
-        lengths = np.full(len(column), column.type.list_size)
-    else:
-        lengths = np.diff(as_numpy(column.offsets))
-    if len(lengths) and lengths.min() != lengths.max():
-        at = int(np.argmax(lengths != lengths[0]))
-        raise uneven(path, at, int(lengths[at]), int(lengths[0]))
-    return as_numpy(column.flatten()).reshape(len(column), int(lengths[0]) if len(lengths) else 0)
-
-
-def uneven(path: Path, row: int, found: int, expected: int) -> PredictionFileError:
-    """Return the error for a row with another number of classes than those before."""
-    return RowError(
-        path,
-        "every row must have the same number of scores, but ",
-        [row],
-        f" has {found} and those before it {expected}.",
+    return Opened(
+        schema=schema,
+        read=read,
+        n_rows=n_rows if schema.is_table else None,
+        constants=lambda wanted: [np.asarray(data[i]) for i in wanted],
     )
+
+
+_LISTED = CLASS_NAMES | {"labels"}
+
+
+def with_class_names(opened: Opened) -> Schema:
+    """Return the schema of a file of arrays with the names of the classes that one of them has."""
+    schema = opened.schema
+    if schema.is_table or schema.class_names is not None or opened.constants is None:
+        return schema
+    sizes = {c.shape[0] for c in schema.columns if c.kind == "matrix" and len(c.shape) == 1}
+    found = [
+        i
+        for i, column in enumerate(schema.columns)
+        if column.plain in CLASS_NAMES
+        and ((column.n_rows is not None and not column.shape) or column.problem is not None)
+        and (column.plain == "class_names" or column.n_rows in sizes)
+    ]
+    if not found:
+        return schema
+    problem = schema.columns[found[0]].problem
+    if problem is not None:
+        raise problem
+    (names,) = opened.constants([found[0]])
+    numeric = names.dtype.kind in "iufb"
+    if numeric and names.dtype.kind == "f" and (names == np.trunc(names)).all():
+        names = names.astype(np.int64)
+    return replace(
+        schema,
+        class_names=tuple(str(name) for name in names.tolist()),
+        numeric_classes=numeric,
+        class_names_at=found[0],
+    )
+
+
+def with_numbers_in_text(head: Table) -> Schema:
+    """Return the schema with columns of text as numbers that are named like scores, and are."""
+    schema = head.schema
+    if not schema.is_table or head.has_cells:
+        return schema
+    columns = list(schema.columns)
+    for i, column in enumerate(columns):
+        cells, is_score = head.data.get(i), column.plain in CONFIDENCE or column.meaning
+        if column.kind != "text" or column.problem is not None or not is_score or cells is None:
+            continue
+        if not isinstance(cells, np.ndarray) and is_text_type(cells.type):
+            numbers = parsed(cells, "number", decimal_comma=False)
+            if numbers is not None and not np.isnan(numbers).all():
+                columns[i] = replace(column, kind="number", dtype=np.dtype(np.float64))
+    return replace(schema, columns=tuple(columns))
+
+
+def with_listed_names(head: Table) -> Schema:
+    """Take the names of the classes from a column whose cells are all ``['cat', 'dog']``.
+
+    It is found by the first rows; `check_listed` refuses a later row with another list.
+    """
+    schema = with_numbers_in_text(head)
+    if not schema.is_table or schema.class_names is not None:
+        return schema
+    widths = {head.values(i).shape[1] for i, c in enumerate(schema.columns) if c.kind == "matrix"}
+    for i, column in enumerate(schema.columns):
+        if not widths or column.kind != "text" or column.plain not in _LISTED:
+            continue
+        cells = head.values(i)
+        if (cells == cells[0]).all() and str(cells[0]).startswith("["):
+            names = tuple(a or b for a, b in re.findall(r"'([^']*)'|\"([^\"]*)\"", str(cells[0])))
+            if len(names) in widths and len(set(names)) == len(names):
+                return replace(schema, class_names=names, listed=(i, str(cells[0])))
+    return schema
+
+
+def check_listed(table: Table) -> None:
+    """Raise where a row of a batch lists other classes than the first rows."""
+    if table.schema.listed is None:
+        return
+    at, expected = table.schema.listed
+    cells = table.values(at)
+    other = np.flatnonzero(cells != expected)
+    if len(other):
+        raise RowError(
+            table.path,
+            f"column `{short(table.name(at))}` must list the same classes in every row, but ",
+            other,
+            f" lists {short(cells[other[0]])}.",
+        )

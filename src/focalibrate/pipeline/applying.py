@@ -27,7 +27,7 @@ from focalibrate.io import (
     scan_predictions,
     write_part,
 )
-from focalibrate.io.data_set import Piece
+from focalibrate.io.first_rows import Piece
 from focalibrate.pipeline.work import (
     Chunk,
     Progress,

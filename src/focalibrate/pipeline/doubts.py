@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate._stable import log_softmax
-from focalibrate.io.repeats import row_hashes
+from focalibrate.io.join import row_hashes
 from focalibrate.pipeline.examples import Examples
 
 LOOKED_AT = 2_000_000

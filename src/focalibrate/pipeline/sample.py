@@ -15,7 +15,7 @@ from focalibrate.calibrate import Calibrator
 from focalibrate.comparison import N_UNITS, Batch, Sums, judge
 from focalibrate.engines import Backend
 from focalibrate.io import Predictions, Scan, align
-from focalibrate.io.repeats import SharedRows
+from focalibrate.io.join import SharedRows
 from focalibrate.metrics.sketch import MAX_CLASSWISE
 from focalibrate.pipeline.examples import Examples, Zeros
 from focalibrate.pipeline.work import Chunk, chunks_of, in_order, outcomes_of, rows_of_pieces

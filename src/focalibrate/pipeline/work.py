@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from focalibrate.engines import Backend, EngineError, InThisProcess, reason_of, versions
 from focalibrate.io import PredictionFileError, Predictions, Scan, url_of
-from focalibrate.io.data_set import Piece
+from focalibrate.io.first_rows import Piece
 
 Progress = Callable[[int, int], None]
 Outcome = TypeVar("Outcome")

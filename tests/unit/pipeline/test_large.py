@@ -263,7 +263,7 @@ def _numbers(calibrator):
 @pytest.mark.parametrize("backend", [None, Backwards()], ids=["here", "workers"])
 @pytest.mark.parametrize("most", [1 << 17, 500], ids=["all remembered", "some remembered"])
 def test_parts_that_share_rows_are_said_of_a_sample_too(tmp_path, monkeypatch, backend, most):
-    monkeypatch.setattr("focalibrate.io.repeats.MOST_ROWS", most)
+    monkeypatch.setattr("focalibrate.io.join.MOST_ROWS", most)
     rng = np.random.default_rng(4)
     p = rng.random(3000)
     table = pd.DataFrame({"prob": p, "y": (rng.random(3000) < p).astype(int)})

@@ -1,17 +1,17 @@
 """Answers in evaluation logs: scores of the options, or a confidence and whether it was right."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from focalibrate.io.errors import file_error
-from focalibrate.io.formats.opened import Opened
+from focalibrate.io.errors import PredictionFileError, file_error
 from focalibrate.io.formats.records import table_of_columns
+from focalibrate.io.table import Opened
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 PROBS, CONFIDENCE = "calibrated_probs", "calibrated_confidence"
@@ -21,31 +21,48 @@ TINY = 5e-324
 """A calibrated probability of 0 is read as the smallest number: it underflowed."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Answers:
-    """The answers of an evaluation log.
+    """The answers of an evaluation log, as they are found.
 
     Attributes:
+        path: the log.
         log: what wrote it.
-        rows: one mapping per answer, all with the same keys: the scores of its options
-            (``option_logits``) and the position of the right one (``answer``), or a
-            ``confidence`` and, where the log says so, whether it was right (``correct``); the
-            ``question``, whose answers belong together, the ``task``, and whatever else the log
-            says.
-        places: where each answer is in the log; with one entry per option, where these are.
-        notes: what the user should know.
         letters: whether the model saw the options as A, B, C, so that their order may matter.
-        field: what `apply` writes where there are no options.
-        roles: what the columns are, where they are not those above.
+        written: what `apply` writes where there are no options.
+        roles: what the columns are, where they are not those of `add`.
+        notes: what the user should know.
+        rows: one mapping per answer.
+        places: where each answer is in the log; with one entry per option, where these are.
     """
 
+    path: Path
     log: str
-    rows: Sequence[Mapping[str, Any]]
-    places: Sequence[Any]
-    notes: Sequence[str] = ()
     letters: bool = False
-    field: str = CONFIDENCE
+    written: str = CONFIDENCE
     roles: Mapping[str, Any] | None = None
+    notes: list[str] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    places: list[Any] = field(default_factory=list)
+
+    def add(self, place: Any, **row: Any) -> None:
+        """Add an answer; all have the same columns.
+
+        These are the scores of its options (``option_logits``) and the position of the right one
+        (``answer``), or a ``confidence`` and, where the log says so, whether it was right
+        (``correct``); the ``question``, whose answers belong together, the ``task``, and whatever
+        else the log says.
+        """
+        self.places.append(place)
+        self.rows.append(row)
+
+    def left_out(self, n: int, what: str) -> None:
+        """Say how many things are left out, if any."""
+        self.notes += [f"{n:,} {what} left out"] * (n > 0)
+
+    def error(self, text: str) -> PredictionFileError:
+        """Return the error that the log lacks something."""
+        return file_error(self.path, f"is a log of {self.log} {text}")
 
     @property
     def by_options(self) -> bool:
@@ -53,9 +70,9 @@ class Answers:
         return bool(self.rows) and "option_logits" in self.rows[0]
 
 
-def table_of_answers(path: Path, found: Answers) -> Opened:
+def table_of_answers(found: Answers) -> Opened:
     """Return a table of answers, one row each, and what its columns are."""
-    rows, notes = found.rows, [f"is a log of {found.log}", *found.notes]
+    path, rows, notes = found.path, found.rows, [f"is a log of {found.log}", *found.notes]
     if not rows:
         why = f": {'; '.join(found.notes)}" if found.notes else ""
         raise file_error(path, f"is a log of {found.log}, but holds no answers{why}.")
@@ -111,7 +128,7 @@ def add_calibrated(found: Answers, blocks: Iterable[NDArray[Any]]) -> None:
     probs = chain.from_iterable(blocks)
     for place, row, p in zip(found.places, found.rows, probs, strict=True):
         if not found.by_options:
-            place[found.field] = float(p[1])
+            place[found.written] = float(p[1])
             continue
         own = [float(x) for x in p[: len(row["option_logits"])]]
         if isinstance(place, list):

@@ -23,12 +23,12 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from focalibrate.io.bytes import refused
+from focalibrate.io.cells import Kind
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
 from focalibrate.io.formats.arrow import names_from_json
-from focalibrate.io.formats.opened import Opened
 from focalibrate.io.options import check_fits
 from focalibrate.io.source import Part
-from focalibrate.io.table import Column, Kind, Schema, Table
+from focalibrate.io.table import Column, Opened, Schema, Table
 
 NUMBER_KINDS = "fiub"
 TEXT_KINDS = "US"

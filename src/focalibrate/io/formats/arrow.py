@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 
 from focalibrate.io.bytes import refused
+from focalibrate.io.cells import Kind, is_text_type
 from focalibrate.io.errors import file_error, short
-from focalibrate.io.formats.opened import Opened
 from focalibrate.io.source import Part
-from focalibrate.io.table import Column, Kind, Schema, Table, is_text_type
+from focalibrate.io.table import Column, Opened, Schema, Table
 
 PIECE_BYTES = 1 << 26
 """A parquet file is cut into pieces of whole row groups of about so many bytes, uncompressed."""

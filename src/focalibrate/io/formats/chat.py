@@ -16,7 +16,6 @@ from focalibrate.io.formats.answers import (
 )
 from focalibrate.io.roles.vocabulary import Named, plain, says_correct
 
-LOG = "chat completions"
 RIGHT_ANSWER = re.compile(
     r"(correct|right|gold|true|reference|expected|target)_(answers?|option|choice|letter|response)"
     r"|answer_?key|truth|answers?"
@@ -58,17 +57,17 @@ def chat_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | Non
     given_answers = {plain_answer(said) for _, _, said, _ in found}
     graded, truth = _graded(records), _truth(path, records, given_answers)
     number = {id(record): k for k, record in enumerate(records)}
-    rows, places, n_longer = [], [], 0
+    log, n_longer = Answers(path, "chat completions"), 0
+    log.notes = ["nothing says which answers are right"]
+    if graded is not None:
+        log.notes = [f'"{graded}" says whether an answer is right']
+    elif truth is not None:
+        log.notes = [f'an answer is right if it equals "{truth}"']
     for record, choice, said, sure in found:
         k = number[id(record)]
-        row: dict[str, Any] = {
-            "question": str(
-                record.get("question_id", record.get("custom_id", record.get("id", k)))
-            ),
-            "task": path.stem,
-            "response": said,
-            "confidence": sure,
-        }
+        question = record.get("question_id", record.get("custom_id", record.get("id", k)))
+        row: dict[str, Any] = {"question": str(question), "task": path.stem}
+        row |= {"response": said, "confidence": sure}
         if graded is not None:
             row["correct"] = record.get(graded)
         elif truth is not None:
@@ -78,22 +77,15 @@ def chat_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | Non
                 map(plain_answer, said.split())
             )
         if row.get("correct", True) is not None:
-            places.append(record if len(choices[k]) == 1 else choice)
-            rows.append(row)
-    notes = ["nothing says which answers are right"]
-    if graded is not None:
-        notes = [f'"{graded}" says whether an answer is right']
-    elif truth is not None:
-        notes = [f'an answer is right if it equals "{truth}"']
+            log.add(record if len(choices[k]) == 1 else choice, **row)
     n_given = sum(max(1, len(several)) for several in choices)
-    if len(rows) < n_given:
-        notes.append(f"{n_given - len(rows):,} answers without logprobs or truth left out")
+    log.left_out(n_given - len(log.rows), "answers without logprobs or truth")
     if n_longer:
-        notes.append(
+        log.notes.append(
             f"WARNING: {n_longer:,} answers hold the right one among other words, and count as "
             "wrong: ask for the answer alone"
         )
-    return Answers(LOG, rows, places, notes)
+    return log
 
 
 def _choices(record: Mapping[str, Any]) -> list[dict[str, Any]]:

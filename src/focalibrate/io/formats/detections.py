@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from focalibrate.detection import Boxes, match, read_detections, read_truth
+from focalibrate.io.cells import Kind
 from focalibrate.io.errors import PredictionFileError
 from focalibrate.io.formats.answers import Answers, number
-from focalibrate.io.formats.opened import Opened, in_memory
-from focalibrate.io.table import Column, Kind, Schema
+from focalibrate.io.table import Column, Opened, Schema, in_memory
 
 ROLES: dict[str, Any] = {
     "score_columns": "score",
@@ -32,17 +32,12 @@ def detected_boxes(path: Path, records: Sequence[dict[str, Any]]) -> Answers | N
     scores = [number(record["score"]) for record in records]
     if not all(s is not None and 0 <= s <= 1 for s in scores):
         return None
-    rows = [
-        {
-            "image_id": str(r["image_id"]),
-            "category_id": str(r["category_id"]),
-            "bbox": r["bbox"],
-            "score": s,
-        }
-        for r, s in zip(records, scores, strict=True)
-    ]
     roles = {name: role for name, role in ROLES.items() if name != "label_column"}
-    return Answers("detections", rows, records, field="score", roles=roles)
+    found = Answers(path, "detections", written="score", roles=roles)
+    for r, score in zip(records, scores, strict=True):
+        image, category = str(r["image_id"]), str(r["category_id"])
+        found.add(r, image_id=image, category_id=category, bbox=r["bbox"], score=score)
+    return found
 
 
 def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:

@@ -17,11 +17,10 @@ from focalibrate.io.bytes import text_file
 from focalibrate.io.cells import is_number
 from focalibrate.io.errors import PredictionFileError, file_error, short
 from focalibrate.io.formats.arrow import described_type
-from focalibrate.io.formats.opened import Opened, in_memory
 from focalibrate.io.options import check_fits
 from focalibrate.io.roles.vocabulary import CLASS_NAMES, OPTIONS, plain
 from focalibrate.io.source import Part
-from focalibrate.io.table import Column, Schema
+from focalibrate.io.table import Column, Opened, Schema, in_memory
 
 MEMORY_FACTOR = 8
 """Python's objects for a JSON text take about this many times its bytes."""

@@ -30,10 +30,9 @@ from focalibrate.io.formats.dialect import (
     table_lines,
     zero_bytes,
 )
-from focalibrate.io.formats.opened import Opened
 from focalibrate.io.options import Request
 from focalibrate.io.source import Part
-from focalibrate.io.table import Column, Schema, Table
+from focalibrate.io.table import Column, Opened, Schema, Table
 
 BLOCK = 1 << 22
 """Bytes parsed at a time; a line must fit into them."""

@@ -1,18 +1,34 @@
 """Which column holds the labels, which the scores: decided once for all formats."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
+from focalibrate.io.cells import MISSING, is_number
 from focalibrate.io.errors import flags, listing, short
 from focalibrate.io.options import Request, find_columns
 from focalibrate.io.roles.chosen import named_scores
-from focalibrate.io.roles.diagnoses import no_labels, of_predicted_class
+from focalibrate.io.roles.diagnoses import (
+    long_table,
+    n_values,
+    no_labels,
+    of_predicted_class,
+    plain_values,
+)
 from focalibrate.io.roles.facts import Facts, Scores
-from focalibrate.io.roles.labels import find_label, is_binary, label_by_values, label_of_outcome
 from focalibrate.io.roles.named import named_matrix
 from focalibrate.io.roles.scores import find_scores, with_left_out
-from focalibrate.io.roles.vocabulary import WEIGHTS, is_cluster
+from focalibrate.io.roles.vocabulary import (
+    LABEL_PARTS,
+    WEIGHTS,
+    is_cluster,
+    outcome_of,
+    plain,
+    split_of,
+)
 from focalibrate.io.table import Table
 
 
@@ -151,3 +167,163 @@ def _check_readable(view: Table, request: Request) -> None:
         is_needed = view.schema.is_table or column.plain in ("logits", "probs", "labels")
         if column.problem is not None and is_needed and column.name not in request.ignore:
             raise column.problem
+
+
+LOOSE = {"label", "labels", "target", "targets", "truth"}
+"""Words in the names of labels; of arrays, ``y`` is one too."""
+
+
+def find_label(facts: Facts, scores: Scores | None) -> int | None:
+    """Return the column of the true class by its name, or None."""
+    view, is_table = facts.view, facts.view.schema.is_table
+    if not view.schema.has_names:
+        return None
+    used = facts.taken | set(() if scores is None else scores.positions)
+    used |= set(() if view.schema.listed is None else view.schema.listed[:1])
+    free = [i for i in range(len(view.columns)) if i not in used]
+    if not is_table and scores is not None:
+        free = _of_split(facts, free, scores)
+    free = [i for i in free if _may_be_label(view, i)]
+    found = [i for i in free if view[i].is_label]
+    if {"true", "false"} <= {view[i].plain for i in facts.numbers}:
+        found = [i for i in found if view[i].plain != "true"]  # of `columns=clf.classes_`
+    if len(found) > 1 and not is_table and scores is not None:
+        found = _same_rest(view, found, scores) or found
+    if not found:
+        parts = LOOSE if is_table else LOOSE | {"y"}
+        found = [
+            i
+            for i in free
+            if parts & view[i].words
+            and not view[i].is_prediction
+            and not any(word.startswith("pred") for word in view[i].words)
+            and not view.is_kind(i, "matrix")
+        ]
+        if scores is not None and len(found) > 1:
+            found = _same_rest(view, found, scores)
+    return _agreeing(facts, found) if found else None
+
+
+def _of_split(facts: Facts, free: list[int], scores: Scores) -> list[int]:
+    """Return the arrays without labels of another split than the scores: ``test_labels``."""
+    view, first = facts.view, facts.view.name(scores.positions[0])
+    own = split_of(first)
+    others = [i for i in free if own is not None and split_of(view.name(i)) not in (None, own)]
+    named = [i for i in free if view[i].words & (LABEL_PARTS | {"y"})]
+    if named and set(named) <= set(others):
+        raise facts.error(
+            f"`{short(view.name(named[0]))}` are labels of another split than `{short(first)}`. "
+            "Save the labels of the same rows, under the same name of the split."
+        )
+    return [i for i in free if i not in others]
+
+
+def _same_rest(view: Table, found: list[int], scores: Scores) -> list[int]:
+    """Keep labels whose name differs from the scores' by one word: ``val_logits, val_labels``."""
+    rest = view[scores.positions[0]].words
+    return [i for i in found if len(view[i].words ^ rest) <= 2]
+
+
+def _may_be_label(view: Table, position: int) -> bool:
+    """Return whether a column could hold classes, or one-hot rows, by its values."""
+    if not view.schema.is_table:
+        return view.is_kind(position, "number", "text", "bool", "matrix")
+    is_one_hot = view.is_kind(position, "matrix") and view[position].shape[-1] > 1
+    return is_one_hot or view.is_whole(position)
+
+
+def _agreeing(facts: Facts, found: list[int]) -> int:
+    """Return the first of several label columns if all agree; raise otherwise."""
+    view, first = facts.view, found[0]
+    for other in found[1:]:
+        a, b = view.values(first), view.values(other)
+        same = a.shape == b.shape and a.ndim == 1
+        if same:
+            pairs = set(zip(a.tolist(), b.tolist(), strict=True))
+            same = len(pairs) == len({p for p, _ in pairs}) == len({q for _, q in pairs})
+        if not same:
+            option = "label_column" if view.schema.is_table else "labels_key"
+            raise long_table(facts, found) or facts.which(
+                "columns that could be the labels",
+                [[i] for i in found],
+                [{option: name} for name in facts.names(found)],
+            )
+    return first
+
+
+def label_by_values(
+    facts: Facts, scores: Scores, named: int | None
+) -> tuple[int | None, tuple[str, ...]]:
+    """Return the label, given the column that its name says, or None, and a note.
+
+    The values count too: a column of text whose values are all names of classes is taken where
+    no name says a label, or where the column `named` holds other text. Where both fit, but do
+    not agree, nothing says which is right.
+    """
+    view, left_out = facts.view, ""
+    found = _columns_of_classes(facts, scores)
+    if named is not None:
+        top = _top_class(view, scores)
+        found = [i for i in found if i != named and not np.array_equal(view.values(i), top)]
+        if not found or view.is_kind(named, "matrix"):
+            return named, ()
+        classes = {plain(name) for name in scores.class_names or ()}
+        if not view.is_kind(named, "text") or plain_values(view, named) & classes:
+            return _agreeing(facts, [named, *found]), ()
+        left_out = f"; {facts.text([named])} holds others"
+    if len(found) != 1:
+        return named, ()
+    why = f"because all its values are names of classes{left_out}"
+    return found[0], (f"labels are in {facts.text(found)} {why}",)
+
+
+def _top_class(view: Table, scores: Scores) -> NDArray[Any]:
+    """Return the name of the class with the highest score of each row."""
+    arrays = [view.values(i) for i in scores.positions]
+    matrix = arrays[0] if scores.form != "columns" else np.stack(arrays, axis=1)
+    if matrix.shape[1:] != (len(scores.class_names or ()),):
+        return np.empty(0, dtype=object)  # the names are refused later
+    names = np.array(scores.class_names, dtype=object)
+    return np.asarray(names[np.argmax(matrix, axis=1)])
+
+
+def _columns_of_classes(facts: Facts, scores: Scores) -> list[int]:
+    """Return the columns of text whose values are all names of classes.
+
+    A column of fractions counts too if it is named like labels: a class may be named ``.5``.
+    """
+    view, names = facts.view, set(scores.class_names or ())
+    numbers = {float(name) for name in names if is_number(name)}
+    used = facts.taken | {*scores.positions, view.schema.class_names_at}
+    n_rows, found = view[scores.positions[0]].n_rows, []
+    for i, column in enumerate(view.columns):
+        if i in used or column.problem or i not in view.data or column.n_rows != n_rows:
+            continue
+        if column.kind == "number" and column.is_label:
+            found += [i] * (set(view.values(i).tolist()) <= numbers)
+        elif column.kind == "text" and not column.is_prediction and "pred" not in column.plain:
+            values = set(() if is_binary(view, i) else view.values(i).tolist())
+            known = {v for v in values if v in names or v.lower() not in MISSING}
+            found += [i] * bool(known and known <= names)
+    return found
+
+
+def is_binary(view: Table, position: int) -> bool:
+    """Return whether a column of text holds bytes, which need not be text."""
+    stored = getattr(view.data[position], "type", None)
+    return stored is not None and (pa.types.is_binary(stored) or pa.types.is_large_binary(stored))
+
+
+def label_of_outcome(facts: Facts, scores: Scores) -> int | None:
+    """Return the column ``churn`` beside ``churn_probability`` or ``prob_churn``, or None.
+
+    ``is_churn``, ``has_churn`` and ``churned`` are such columns too.
+    """
+    view = facts.view
+    outcome = outcome_of(view.name(scores.positions[0]))
+    names = {f"is_{outcome}", f"has_{outcome}", outcome, f"{outcome}d", f"{outcome}ed"}
+    used = facts.taken | set(scores.positions)
+    found = [i for i, c in enumerate(view.columns) if c.plain in names and i not in used]
+    if outcome is None or len(found) != 1 or not view.is_whole(found[0]):
+        return None
+    return found[0] if n_values(view, found[0]) == 2 else None

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from focalibrate.io.cells import is_row_number
 from focalibrate.io.errors import PredictionFileError, file_error, listing, short
-from focalibrate.io.evidence import is_row_number
 from focalibrate.io.options import Request
 from focalibrate.io.predictions import ScoreKind
 from focalibrate.io.roles.vocabulary import DERIVED, WEIGHTS, Prefixed

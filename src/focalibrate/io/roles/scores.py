@@ -6,14 +6,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from focalibrate.io.cells import is_numbering
+from focalibrate.io.cells import find_runs, is_numbering
 from focalibrate.io.errors import listing
-from focalibrate.io.evidence import find_runs
 from focalibrate.io.roles.chosen import column_scores, positive_scores
 from focalibrate.io.roles.diagnoses import no_scores, unclear_column, unclear_kind
-from focalibrate.io.roles.events import event_columns
 from focalibrate.io.roles.facts import Facts, Scores
 from focalibrate.io.roles.named import (
+    event_columns,
     lone_matrix,
     matrices,
     named_column,

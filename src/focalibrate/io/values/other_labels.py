@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from focalibrate.io.cells import is_row_number, texts_of
 from focalibrate.io.errors import Doubt, RowError, file_error, listing, short
-from focalibrate.io.evidence import is_row_number
 from focalibrate.io.options import Request, find_columns
 from focalibrate.io.roles.vocabulary import DERIVED, Named
-from focalibrate.io.table import Table, texts_of
+from focalibrate.io.table import Table
 from focalibrate.io.values.labels import Labels
 
 _WHOLE = re.compile(r"[+-]?\d{1,40}(\.0+)?", re.ASCII)
