@@ -149,10 +149,11 @@ def threshold_command(
 def _show_per_class(found: Sequence[Measure], *, as_json: bool) -> None:
     """Print the score from which the detections of each class have the least LRP error."""
     if as_json:
-        click.echo(json.dumps([asdict(one) for one in found], indent=1, ensure_ascii=False))
+        known = [asdict(one) | ({"estimate": None} if one.low is None else {}) for one in found]
+        click.echo(json.dumps(known, indent=1, ensure_ascii=False))
         return
     for one in found:
-        text = "no detections"
+        text = "no objects, or no detections"
         if one.low is not None and one.high is not None:
             text = f"{one.estimate:.3f} (95 % CI by image {one.low:.3f} to {one.high:.3f})"
         say(f"{one.name}: {text}")

@@ -64,6 +64,11 @@ def read_truth(path: str | Path) -> Boxes:
         ValueError: where a field is missing or a number is not finite, with its place.
     """
     path = Path(path)
+    if path.suffix.lower() in (".yaml", ".yml"):
+        raise ValueError(
+            f"{path.name}: name the folder of the labels that it describes, such as "
+            f"{path.parent / 'labels' / 'val'}; the names of the classes are then read from it."
+        )
     document = _yolo_truth(path) if path.is_dir() else _json(path)
     if not isinstance(document, dict) or not {"images", "annotations"} <= set(document):
         raise ValueError(
@@ -75,7 +80,7 @@ def read_truth(path: str | Path) -> Boxes:
         for name in ("images", "categories", "annotations")
     )
     by_id = _by_id(images, path, "images")
-    if all(isinstance(key, int) for key in by_id):
+    if len({type(key) for key in by_id}) == 1:
         by_id = dict(sorted(by_id.items()))  # as pycocotools does: the order of equal scores
     image_names = {key: _image_name(image) for key, image in by_id.items()}
     category_names = {
@@ -130,7 +135,7 @@ def read_detections(path: str | Path, truth: Boxes, *, first_category: int | Non
         has_zero = is_folder or any(row.get("category_id") == 0 for row in rows)
         first = int(not has_zero) if first_category is None else first_category
         category_at = {k + first: k for k in range(len(category_at))}
-    image = _positions(rows, "image_id", _by_any_name(images), path)
+    image = _positions(rows, "image_id", _image_places(images, rows), path)
     box = _boxes(rows, path)
     if is_folder and not truth.is_relative:
         box = box * _scale(image, truth, path)
@@ -147,13 +152,18 @@ def read_detections(path: str | Path, truth: Boxes, *, first_category: int | Non
     )
 
 
-def _by_any_name(images: Mapping[Any, str]) -> dict[Any, int]:
-    """Return the position of each image by its id, also as text, and by its name if unique."""
-    found: dict[Any, int] = {str(key): k for k, key in enumerate(images)}
+def _image_places(images: Mapping[Any, str], rows: Iterable[Mapping[str, Any]]) -> dict[Any, int]:
+    """Return the position of each image by what all rows call it: its id, or its unique name.
+
+    Names that are numbers may have lost their zeros: Ultralytics writes 7 for 007.jpg.
+    """
     times = Counter(images.values())
-    found |= {name: k for k, name in enumerate(images.values()) if times[name] == 1}
-    found |= {int(name): k for name, k in found.items() if _is_number(name)}
-    return found | _order(images)
+    names = {name: k for k, name in enumerate(images.values()) if times[name] == 1}
+    numbers = {int(name): k for name, k in names.items() if _is_number(name)}
+    ids = _order(images)
+    ways = (ids, names | numbers, {str(key): k for key, k in ids.items()})
+    said = {row.get("image_id") for row in rows if isinstance(row.get("image_id"), (int, str))}
+    return next((way for way in ways if said <= way.keys()), ids)
 
 
 def _scale(image: NDArray[np.int64], truth: Boxes, path: Path) -> Floats:
@@ -254,7 +264,8 @@ def _label_rows(
             if row["category_id"] >= n_classes:
                 raise ValueError(
                     f"{file.name}, line {n}: class {row['category_id']} has no name; there are "
-                    f"{n_classes:,}."
+                    f"{n_classes:,}. Name all classes in data.yaml beside the labels, "
+                    "such as `names: [cat, dog]`."
                 )
             rows.append({"image_id": name, **row})
     return rows
@@ -327,20 +338,29 @@ def _yolo_names(folder: Path) -> tuple[str, ...]:
 
 
 def _names_of_yaml(text: str) -> tuple[str, ...]:
-    """Return the value of `names`: a list in brackets, a list of dashes, or a map of numbers."""
+    """Return the value of `names`: a list in brackets, a list of dashes, or a map of numbers.
+
+    A number that the map leaves out is the name of its class.
+    """
     _, _, rest = f"\n{text}".partition("\nnames:")
     inline = re.match(rf"\s*[\[{{](?:{QUOTED}|[^\]}}])*", rest)  # perhaps over several lines
+    found: list[tuple[str, str]] = []
     if inline:
-        cell = rf"[\[{{,]\s*(?:\d+\s*:\s*)?({QUOTED}|[^,\[\]{{}}]*[^,\[\]{{}}\s])"
-        return tuple(name.strip("'\"") for name in re.findall(cell, inline[0]))
-    names = []
-    for line in rest.splitlines()[1:]:
-        if line.strip() and not line.startswith((" ", "-", "\t", "#")):
-            break
-        found = re.fullmatch(rf"\s*(?:-|\w+\s*:)\s+({QUOTED}|.*?)\s*(?:\s#.*)?", line)
-        if found:
-            names.append(found[1].strip("'\""))
-    return tuple(names)
+        cell = rf"[\[{{,]\s*(?:(\d+)\s*:\s*)?({QUOTED}|[^,\[\]{{}}]*[^,\[\]{{}}\s])"
+        found = re.findall(cell, inline[0])
+    else:
+        for line in rest.splitlines()[1:]:
+            if line.strip() and not line.startswith((" ", "-", "\t", "#")):
+                break
+            entry = re.fullmatch(rf"\s*(?:-|(\w+)\s*:)\s+({QUOTED}|.*?)\s*(?:\s#.*)?", line)
+            if entry:
+                found.append((entry[1] or "", entry[2]))
+    names = {
+        int(key) if _is_number(key) else k: name.strip("'\"")
+        for k, (key, name) in enumerate(found)
+    }
+    n_classes = min(max(names, default=-1) + 1, MAX_CLASSES)
+    return tuple(names.get(k, str(k)) for k in range(n_classes))
 
 
 def _text(path: Path) -> str:

@@ -58,7 +58,7 @@ def lrp_measures(
     .. math:: \mathrm{LRP}(s) = \frac{\sum_{TP}\frac{1-\mathrm{IoU}}{1-t} + FP + FN}{TP+FP+FN}
 
     over the detections with at least the score s, with a 95 % interval: images are drawn again;
-    nan for a category without detections.
+    nan for a category without detections or without objects.
     """
     counts = _drawn(matched, n_resamples, seed)
     found = []
@@ -76,7 +76,7 @@ def _lrp(matched: MatchedDetections, category: int, counts: Floats) -> Floats:
     """Return the threshold of a category where images count so often, ``[R, images]``."""
     part = matched[matched.category == category]
     found = np.full(len(counts), np.nan)
-    if not len(part):
+    if not len(part) or not matched.n_truth[category]:
         return found
     order = np.argsort(-part.confidence, kind="stable")
     score, hit, image = part.confidence[order], part.correct[order], part.image[order]

@@ -163,8 +163,42 @@ def test_the_lrp_threshold_is_the_best_of_all_scores(tmp_path):
             missed = found.n_truth[k] - hits
             return (loss + false + missed) / (hits + false + missed)
 
-        if len(part):
+        if len(part) and found.n_truth[k]:
             assert error(threshold) == min(error(s) for s in set(part.confidence))
+
+
+def test_a_class_without_objects_has_no_lrp_threshold(tmp_path):
+    truth, results = made_up(5)
+    truth["annotations"] = [a for a in truth["annotations"] if a["category_id"] != 2]
+    found = lrp_measures(match(*written(tmp_path, truth, results)), n_resamples=5)
+    assert [np.isnan(one.estimate) for one in found] == [False, True, False]
+
+
+def test_ids_of_images_that_are_text_keep_the_average_precision(tmp_path):
+    truth, results = made_up(4)
+    for entry in (*truth["annotations"], *results):
+        entry["image_id"] = f"i{entry['image_id']}"
+    for image in truth["images"]:
+        image["id"] = f"i{image['id']}"
+    found = match(*written(tmp_path, truth, results))
+    assert_allclose(average_precision(found), by_coco(truth, results, 0.5)[1], atol=1e-12)
+
+
+def test_all_images_are_named_in_one_way(tmp_path):
+    """Ids 1 and 2 of the images 0.jpg and 1.jpg: 0 and 1 are names, not a name and an id."""
+    truth = {
+        "images": [{"id": k + 1, "file_name": f"00{k}.jpg"} for k in range(2)],
+        "categories": [{"id": 1, "name": "cat"}],
+        "annotations": [
+            {"id": k, "image_id": k + 1, "category_id": 1, "bbox": [20 * k, 0, 9, 9]}
+            for k in range(2)
+        ],
+    }
+    results = [
+        {"image_id": k, "category_id": 1, "bbox": [20 * k, 0, 9, 9], "score": 0.5}
+        for k in range(2)
+    ]
+    assert match(*written(tmp_path, truth, results)).correct.all()
 
 
 def test_yolo_labels_and_ultralytics_results(tmp_path):
@@ -250,6 +284,13 @@ def test_names_of_classes_in_every_form_of_data_yaml(tmp_path):
     ):
         (tmp_path / "data.yaml").write_text(f"path: x\n{text}\n")
         assert list(read_truth(labels).categories.values()) == ["cat", "dog"], text
+    for text in ("names:\n  1: dog\n  0: cat\n", "names: {1: dog, 0: cat}"):
+        (tmp_path / "data.yaml").write_text(text)
+        assert list(read_truth(labels).categories.values()) == ["cat", "dog"], text
+    (tmp_path / "data.yaml").write_text("names:\n  0: cat\n  2: cow\n")
+    assert list(read_truth(labels).categories.values()) == ["cat", "1", "cow"]
+    with pytest.raises(ValueError, match="name the folder of the labels"):
+        read_truth(tmp_path / "data.yaml")
     for text in ("names: ['big, cat', dog]", "names:\n- 'big, cat'\n- dog"):
         (tmp_path / "data.yaml").write_text(text)
         assert list(read_truth(labels).categories.values()) == ["big, cat", "dog"], text
