@@ -14,7 +14,7 @@ from focalibrate_papers.claims import (
     check_claims,
     minimax_line,
 )
-from focalibrate_papers.claims._entropy_bound import two_class_slack
+from focalibrate_papers.claims._plain import two_class_slack
 
 pytestmark = pytest.mark.slow  # checking all claims takes seconds
 

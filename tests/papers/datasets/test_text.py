@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from focalibrate_papers.datasets import DataSetError, load, newsgroups, sentiment
-from focalibrate_papers.datasets.glove import as_matrix, read_glove
 from focalibrate_papers.datasets.newsgroups import DocumentCounts, read_newsgroups
-from focalibrate_papers.datasets.vocabulary import encode, most_frequent, numbers, tokenise
+from focalibrate_papers.datasets.words import (
+    as_matrix,
+    encode,
+    most_frequent,
+    numbers,
+    read_glove,
+    tokenise,
+)
 
 
 def test_words():

@@ -13,7 +13,7 @@ from focalibrate_papers.datasets import Split
 from focalibrate_papers.recipe import read_recipe
 from focalibrate_papers.train import CheckpointError, NanLossError, Recipe, train
 from focalibrate_papers.train._inputs import Feed
-from focalibrate_papers.train._objective import Objective
+from focalibrate_papers.train._learner import Objective
 from focalibrate_papers.train.dynamics import evaluate
 
 MLP = Recipe(

@@ -13,8 +13,12 @@ from focalibrate_papers.claims._claim import (
     erratum_if,
     holds_if,
 )
-from focalibrate_papers.claims._entropy_bound import entropy_bound_slack
-from focalibrate_papers.claims._plain import plain_focal, plain_phi, plain_softmax
+from focalibrate_papers.claims._plain import (
+    entropy_bound_slack,
+    plain_focal,
+    plain_phi,
+    plain_softmax,
+)
 
 
 @checks("002-prop-1")

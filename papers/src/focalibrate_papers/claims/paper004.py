@@ -7,12 +7,13 @@ from scipy import optimize
 
 from focalibrate._array import Floats
 from focalibrate_papers.claims._claim import Finding, checks, erratum_if, holds_if
-from focalibrate_papers.claims._entropy_bound import entropy_bound_slack, two_class_slack
 from focalibrate_papers.claims._plain import (
+    entropy_bound_slack,
     plain_focal,
     plain_phi,
     plain_slope,
     plain_softmax,
+    two_class_slack,
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate_papers.datasets._error import DataSetError
+from focalibrate_papers.datasets.dataset import DataSetError
 
 VARIABLE = "FOCALIBRATE_DATA"
 """Environment variable that names the folder of data sets."""

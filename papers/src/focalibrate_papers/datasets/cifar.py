@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 
-from focalibrate_papers.datasets._error import DataSetError
 from focalibrate_papers.datasets._files import (
     check_balanced,
     check_count,
@@ -14,9 +13,8 @@ from focalibrate_papers.datasets._files import (
     read_bytes,
 )
 from focalibrate_papers.datasets._images import Pair, image_set
-from focalibrate_papers.datasets._source import DatasetSource
 from focalibrate_papers.datasets._split import thinned
-from focalibrate_papers.datasets.dataset import Dataset
+from focalibrate_papers.datasets.dataset import Dataset, DataSetError, DatasetSource
 
 CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",

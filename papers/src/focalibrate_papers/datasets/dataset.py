@@ -1,13 +1,42 @@
-"""A data set: three splits of labelled examples."""
+"""A data set: its inputs, its splits, where it comes from, and the error about its files."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate_papers.datasets.tree import Tree
+
+class DataSetError(ValueError):
+    """A data set is absent or its files are not what they should be."""
+
+
+NO_CHILD = -1
+NO_WORD = -1
+NO_LABEL = -1
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A binary constituency tree; children come before their parent, the root is last.
+
+    Attributes:
+        words: number of the word at a leaf, `NO_WORD` at an inner node, int32 ``[M]``.
+        left: index of the left child, `NO_CHILD` at a leaf, int32 ``[M]``.
+        right: index of the right child, `NO_CHILD` at a leaf, int32 ``[M]``.
+        labels: label of each node, `NO_LABEL` where there is none, int32 ``[M]``.
+    """
+
+    words: NDArray[np.int32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    labels: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
 
 InputKind: TypeAlias = Literal["image", "tabular", "text", "trees"]
 
@@ -93,3 +122,32 @@ class Dataset:
         if self.vectors is None:
             return f"{line}; no GloVe file found, so word vectors start at random"
         return f"{line}; word vectors of GloVe"
+
+
+@dataclass(frozen=True)
+class DatasetSource:
+    """A named data set.
+
+    Attributes:
+        kind: of its inputs.
+        read: from the folder of data sets (None if none is named) and the seed to the whole
+            data set.
+        advice: what to download and where to put it; empty for generated sets, which need no
+            files.
+        url: page of its authors.
+        licence: terms under which its authors provide it.
+        checksums: MD5 or SHA-256 of each file to download, as ``"md5:…"`` or ``"sha256:…"``.
+            Empty where none is published; the number of examples is checked for every set.
+    """
+
+    kind: InputKind
+    read: Callable[[Path | None, int], Dataset]
+    advice: str = ""
+    url: str = ""
+    licence: str = ""
+    checksums: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether the set is drawn at random and needs no files."""
+        return not self.advice

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate_papers.datasets._error import DataSetError
 from focalibrate_papers.datasets._files import (
     check_count,
     check_labels,
@@ -14,8 +13,7 @@ from focalibrate_papers.datasets._files import (
     read_bytes,
 )
 from focalibrate_papers.datasets._images import Pair, image_set
-from focalibrate_papers.datasets._source import DatasetSource
-from focalibrate_papers.datasets.dataset import Dataset
+from focalibrate_papers.datasets.dataset import Dataset, DataSetError, DatasetSource
 
 DIGITS = tuple("0123456789")
 CLOTHES = (

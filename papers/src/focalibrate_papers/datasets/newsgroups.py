@@ -7,13 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from focalibrate_papers.datasets._error import DataSetError
 from focalibrate_papers.datasets._files import check_count, find, need, read_text
-from focalibrate_papers.datasets._source import DatasetSource
 from focalibrate_papers.datasets._split import split_sizes
-from focalibrate_papers.datasets.dataset import Dataset, Split
-from focalibrate_papers.datasets.glove import as_matrix, find_vectors
-from focalibrate_papers.datasets.vocabulary import encode, most_frequent, numbers, tokenise
+from focalibrate_papers.datasets.dataset import Dataset, DataSetError, DatasetSource, Split
+from focalibrate_papers.datasets.words import (
+    as_matrix,
+    encode,
+    find_vectors,
+    most_frequent,
+    numbers,
+    tokenise,
+)
 
 Documents = tuple[list[str], list[int]]
 """texts and labels"""

@@ -6,13 +6,25 @@ from pathlib import Path
 
 import numpy as np
 
-from focalibrate_papers.datasets._error import DataSetError
 from focalibrate_papers.datasets._files import check_count, need, read_text
-from focalibrate_papers.datasets._source import DatasetSource
-from focalibrate_papers.datasets.dataset import Dataset, Split
-from focalibrate_papers.datasets.glove import Vectors, as_matrix, find_vectors
-from focalibrate_papers.datasets.tree import NO_CHILD, NO_LABEL, NO_WORD, Tree
-from focalibrate_papers.datasets.vocabulary import RESERVED, UNKNOWN, numbers
+from focalibrate_papers.datasets.dataset import (
+    NO_CHILD,
+    NO_LABEL,
+    NO_WORD,
+    Dataset,
+    DataSetError,
+    DatasetSource,
+    Split,
+    Tree,
+)
+from focalibrate_papers.datasets.words import (
+    RESERVED,
+    UNKNOWN,
+    Vectors,
+    as_matrix,
+    find_vectors,
+    numbers,
+)
 
 PUBLISHED = {"train": 8_544, "dev": 1_101, "test": 2_210}
 BINARY = ("negative", "positive")

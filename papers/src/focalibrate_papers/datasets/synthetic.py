@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from focalibrate.simulated import sample
-from focalibrate_papers.datasets._source import DatasetSource
-from focalibrate_papers.datasets.dataset import Dataset, Split
+from focalibrate_papers.datasets.dataset import Dataset, DatasetSource, Split
 
 N_1D = 5_000
 

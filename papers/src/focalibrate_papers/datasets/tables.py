@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
-from focalibrate_papers.datasets._error import DataSetError
 from focalibrate_papers.datasets._files import need, read_arrays, read_text
 from focalibrate_papers.datasets._split import split_sizes
-from focalibrate_papers.datasets.dataset import Dataset, Split
+from focalibrate_papers.datasets.dataset import Dataset, DataSetError, Split
 
 SHARES = (0.6, 0.2, 0.2)
 MISSING = ("", "?", "NA", "nan", "NaN")

@@ -2,7 +2,8 @@
 
 from focalibrate_papers.recipe import Recipe
 from focalibrate_papers.train._inputs import load_dataset
-from focalibrate_papers.train._outputs import NanLossError, Run, Tick
+from focalibrate_papers.train._learner import NanLossError
+from focalibrate_papers.train._outputs import Run, Tick
 from focalibrate_papers.train.checkpoint import CheckpointError
 from focalibrate_papers.train.curvature import member_hessian, run_hessian
 from focalibrate_papers.train.dynamics import Dynamics, Evaluated

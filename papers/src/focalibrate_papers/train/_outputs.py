@@ -25,10 +25,6 @@ RECOVERY = "recovery.json"
 FINISHED = ("val.npz", "test.npz", TIME, RECOVERY, "model.pt")
 
 
-class NanLossError(ValueError):
-    """The loss is no longer a number."""
-
-
 @dataclass(frozen=True)
 class Tick:
     """Progress of a run, for a progress bar."""

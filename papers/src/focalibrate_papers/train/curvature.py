@@ -9,8 +9,7 @@ from focalibrate.nn import FocalLoss, HessianOperator
 from focalibrate_papers.datasets import Dataset, Split
 from focalibrate_papers.recipe import Recipe, read_recipe
 from focalibrate_papers.train._inputs import Feed, load_dataset
-from focalibrate_papers.train._objective import Objective
-from focalibrate_papers.train._step import build_model
+from focalibrate_papers.train._learner import Objective, build_model
 from focalibrate_papers.train.many import TrainedMember
 
 CHUNK = 256

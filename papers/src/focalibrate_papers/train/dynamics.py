@@ -18,7 +18,7 @@ from focalibrate._stable import log_softmax
 from focalibrate.metrics import Cells, adaptive_ece
 from focalibrate_papers.datasets import Split
 from focalibrate_papers.train._inputs import Feed
-from focalibrate_papers.train._objective import Objective, logit_gradients
+from focalibrate_papers.train._learner import Objective, logit_gradients
 
 GRADIENT_EDGES = np.concatenate([[0.0], np.logspace(-8, 4, 61), [np.inf]])
 """Edges of the histogram of gradient norms: five bins per decade, and one at either end."""

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from focalibrate._check import check_count
 from focalibrate_papers.datasets import Dataset, Split
 from focalibrate_papers.recipe import Recipe
-from focalibrate_papers.train._checks import check_dataset
 from focalibrate_papers.train._inputs import epoch_changes, epoch_order, fingerprint, load_dataset
-from focalibrate_papers.train._learner import Learner
+from focalibrate_papers.train._learner import Learner, check_dataset, set_lr
 from focalibrate_papers.train._outputs import Run, Tick, claim_run, write_results
-from focalibrate_papers.train._step import set_lr
 from focalibrate_papers.train.checkpoint import (
     CHECKPOINT,
     TrainingState,

@@ -16,7 +16,6 @@ from focalibrate.losses import focal_loss
 from focalibrate.nn.curvature import AlongRay, curvature_along, random_signs
 from focalibrate_papers.datasets import Dataset
 from focalibrate_papers.recipe import Recipe
-from focalibrate_papers.train._checks import check_dataset
 from focalibrate_papers.train._inputs import (
     START,
     STEP,
@@ -25,7 +24,7 @@ from focalibrate_papers.train._inputs import (
     load_dataset,
     torch_seed,
 )
-from focalibrate_papers.train._step import build_model, build_optimiser, set_lr
+from focalibrate_papers.train._learner import build_model, build_optimiser, check_dataset, set_lr
 from focalibrate_papers.train.dynamics import EVALUATION_BATCH
 
 STACKED = {
