@@ -7,7 +7,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy.special import log_softmax
 
-from focalibrate.report.colors import COLORS, GREY
+from focalibrate.report.plot import COLORS, GREY
 from focalibrate.simulated import simulate
 from focalibrate.theory import (
     focal_minimiser,

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from focalibrate.boosting import FocalObjective
-from focalibrate.report.colors import BLUE, GREY, ORANGE
+from focalibrate.report.plot import BLUE, GREY, ORANGE
 from focalibrate.theory import focal_minimiser, recover_posterior
 
 RAW, RECOVERED = ORANGE, BLUE

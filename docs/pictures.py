@@ -27,9 +27,10 @@ from focalibrate.calibrate import (
 from focalibrate.losses import cross_entropy, focal_loss, proper_focal_loss
 from focalibrate.metrics import ece
 from focalibrate.report import criterion_grid
-from focalibrate.report.colors import COLORS, GREY
 from focalibrate.report.plot import (
+    COLORS,
     CORNERS,
+    GREY,
     reliability_diagram,
     simplex_map,
     simplex_points,

@@ -1,4 +1,4 @@
-// Rows of the file, one class at a time or whole: src/focalibrate/report/_entries.py read back.
+// Rows of the file, one class at a time or whole: src/focalibrate/report/rows.py read back.
 
 import { curveOf } from './curve';
 import type { Binning, BinTable, Curve, DenseEntries, PackedEntries, SparseEntries } from './document';

@@ -1,4 +1,4 @@
-// Reader of src/focalibrate/report/_packed.py: base64, deflate, byte planes, columns.
+// Reader of src/focalibrate/report/rows.py: base64, deflate, byte planes, columns.
 
 import type { Packed } from './document';
 

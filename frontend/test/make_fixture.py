@@ -20,8 +20,7 @@ from focalibrate.metrics import (
     ece,
     nll,
 )
-from focalibrate.report._entries import PILOT, Entries, plan_entries
-from focalibrate.report._packed import pack_rows
+from focalibrate.report.rows import PILOT, Entries, pack_rows, plan_entries
 from focalibrate.theory import recover_log_posterior, recover_posterior, tau_over, tau_under
 
 BIN_COUNTS = (10, 15, 25)

@@ -6,7 +6,7 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose
 
 from focalibrate.calibrate import PosteriorRecovery
-from focalibrate.report.colors import COLORS
+from focalibrate.report.plot import COLORS
 from focalibrate_papers.charts import (
     ArrowPanel,
     Chart,

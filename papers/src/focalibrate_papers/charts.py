@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.calibrate import Calibrator
-from focalibrate.report.colors import COLORS
+from focalibrate.report.plot import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

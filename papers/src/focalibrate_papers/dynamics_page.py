@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from focalibrate._stable import log_softmax
 from focalibrate.metrics import adaptive_ece, ece, nll
 from focalibrate.report import SCHEMA_VERSION, PageData, Provenance, write_report
-from focalibrate.report.numbers import short, shorts
+from focalibrate.report.records import short, shorts
 
 DYNAMICS_PAGE = "dynamics.html"
 N_POINTS = 600

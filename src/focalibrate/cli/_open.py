@@ -1,5 +1,9 @@
-"""How commands open predictions, read their rows or sketch them, and say what was read."""
+"""How commands open predictions, read their rows or sketch them, and say what was read.
 
+`apply` leaves a mark beside what it writes, so that no file is calibrated twice.
+"""
+
+import hashlib
 import json
 import os
 import warnings
@@ -12,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.progress import Progress
 
+from focalibrate._atomic import atomic_path, json_text
 from focalibrate.calibrate import CalibrationWarning, Calibrator, GroupedCalibrator
-from focalibrate.cli._marks import calibrated_by
 from focalibrate.cli._progress import counted, steps
 from focalibrate.cli._summary import say, say_what_was_read
 from focalibrate.engines import EngineError
 from focalibrate.io import (
+    MANIFEST,
     Predictions,
     Scan,
     SketchFile,
@@ -269,3 +274,52 @@ def engine_errors(advice: str) -> Iterator[None]:
         raise click.ClickException(f"{error} {advice}") from error
     except KeyboardInterrupt:
         raise click.ClickException(f"interrupted. {advice}") from None
+
+
+def mark_of(path: Path) -> Path:
+    """Return the name of a file's mark.
+
+    Example:
+        >>> mark_of(Path("out", "new.csv")).as_posix()
+        'out/.new.csv.calibrated.json'
+    """
+    return path.with_name(f".{path.name}.calibrated.json")
+
+
+def write_mark(path: Path, content: Path, calibrator: str) -> None:
+    """Mark a file as calibrated, before it appears.
+
+    Args:
+        path: the file that is written.
+        content: where its bytes are until then.
+        calibrator: what was applied, in words.
+    """
+    with atomic_path(mark_of(path), force=True) as made:
+        with content.open("rb") as file:
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        text = json_text({"sha256": checksum, "calibrator": calibrator})
+        made.write_text(text, encoding="utf-8")
+
+
+def calibrated_by(scan: Scan) -> str | None:
+    """Return what `apply` has applied to predictions already, in words; None: nothing is known."""
+    path = Path(scan.parts[0].name)
+    listed = _read(path.parent / MANIFEST).get("names")
+    if isinstance(listed, list) and path.name in listed:
+        return "a calibrator"
+    if len(scan.parts) > 1:
+        return None
+    marks = [mark_of(path), *path.parent.glob(mark_of(Path("*")).name)]  # it may be a copy
+    for record in map(_read, marks):
+        if "calibrator" in record and record.get("sha256") == scan.checksum():
+            return str(record["calibrator"])
+    return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what a mark or a list of parts holds; nothing where it is absent or damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -14,8 +14,7 @@ import numpy as np
 from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
 from focalibrate.calibrate.methods import AVERAGE
-from focalibrate.cli._marks import calibrated_by
-from focalibrate.cli._open import engine_errors, open_predictions, working
+from focalibrate.cli._open import calibrated_by, engine_errors, open_predictions, working
 from focalibrate.cli._options import (
     OutPath,
     anyway_option,

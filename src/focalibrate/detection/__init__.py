@@ -1,13 +1,14 @@
 """Detections: boxes matched to the truth become events, a score and whether it was right."""
 
 from focalibrate.detection.boxes import Boxes, read_detections, read_truth
-from focalibrate.detection.matching import MatchedDetections, match
-from focalibrate.detection.measures import (
+from focalibrate.detection.matching import (
+    MatchedDetections,
     Measure,
     average_precision,
     d_ece,
     la_ece,
     lrp_measures,
+    match,
     measures_of,
 )
 

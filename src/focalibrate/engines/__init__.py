@@ -1,8 +1,14 @@
 """Parallel work: processes of this machine, or a Dask cluster."""
 
-from focalibrate.engines.backend import Backend, EngineError, InThisProcess, Outcomes, reason_of
 from focalibrate.engines.cluster import DaskCluster
-from focalibrate.engines.local import LocalProcesses
+from focalibrate.engines.local import (
+    Backend,
+    EngineError,
+    InThisProcess,
+    LocalProcesses,
+    Outcomes,
+    reason_of,
+)
 from focalibrate.engines.provenance import commit, versions
 
 __all__ = [

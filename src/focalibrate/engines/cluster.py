@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from focalibrate.engines.backend import EngineError, Outcomes
+from focalibrate.engines.local import EngineError, Outcomes
 
 POLL = 0.5
 """Seconds between two checks of the workers."""

@@ -1,20 +1,51 @@
-"""Calls in processes of this machine."""
+"""The interface of parallel work: calls in this process, or in processes of this machine."""
 
 import os
 import pickle
 import signal
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
 from threading import Thread
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
-from focalibrate.engines.backend import EngineError, Outcomes
+Outcomes: TypeAlias = Generator[tuple[int, Any], None, None]
+
+
+class EngineError(RuntimeError):
+    """Some calls failed, or the workers were lost."""
+
+
+class Backend(Protocol):
+    """Calls a function for every argument, in any order."""
+
+    def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Outcomes:
+        """Yield the position of each call and what it returned, or the exception it raised.
+
+        If closed early, it drops the calls that have not begun.
+        """
+        ...
+
+
+class InThisProcess:
+    """Makes the calls here, one after another; an error ends them as it is."""
+
+    def map(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Outcomes:
+        """Yield the position of each call and what it returned."""
+        for place, values in enumerate(arguments):
+            yield place, function(*values)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what went wrong, with the type of an error whose message is not meant for users."""
+    is_for_users = isinstance(error, (ValueError, OSError, ImportError, EngineError))
+    return str(error) if is_for_users and str(error) else repr(error)
+
 
 MAX_DEATHS = 3
 """A call that has lost this many worker processes is given up."""

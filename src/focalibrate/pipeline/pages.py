@@ -14,9 +14,16 @@ from focalibrate.metrics import Cells, choose_threshold
 from focalibrate.pipeline.evaluation import Evaluation
 from focalibrate.pipeline.models import Difference, ModelComparison
 from focalibrate.report import SCHEMA_VERSION, PageData, Provenance, render_report
-from focalibrate.report.diagrams import diagrams, risk_coverage, top_label_figures
-from focalibrate.report.numbers import short, shorts
-from focalibrate.report.records import assessment_record, group_records, score_record
+from focalibrate.report.records import (
+    assessment_record,
+    diagrams,
+    group_records,
+    risk_coverage,
+    score_record,
+    short,
+    shorts,
+    top_label_figures,
+)
 
 MAX_GROUPS = 200
 """Most groups that the page shows."""

@@ -14,14 +14,15 @@
 """
 
 from focalibrate.report.criterion import CriterionGrid, criterion_grid
-from focalibrate.report.data import (
+from focalibrate.report.page import (
     SCHEMA_VERSION,
     PageData,
     Provenance,
     SourceFile,
     page_data,
+    render_report,
+    write_report,
 )
-from focalibrate.report.page import render_report, write_report
 from focalibrate.report.plot import (
     ReliabilityDisplay,
     binned_diagram,

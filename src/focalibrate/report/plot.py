@@ -14,11 +14,14 @@ from focalibrate._check import column_names, labels_for
 from focalibrate.calibrate import Calibrator, FitReport
 from focalibrate.metrics import Cells, corp
 from focalibrate.metrics.corp import ReliabilityCurve
-from focalibrate.report.colors import BLUE, GREY, ORANGE
 from focalibrate.report.criterion import CriterionGrid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6e6e6e", "#000000")
+BLUE, ORANGE, GREY = COLORS[0], COLORS[1], COLORS[6]
 
 
 CRITERION_NAMES = {"nll": "NLL", "ece": "ECE", "adaptive_ece": "AdaECE", "focal": "focal loss"}

@@ -1,19 +1,145 @@
-"""The methods, scores, classes, groups and mistakes of a page, as JSON."""
+"""What a page shows as JSON: numbers, diagrams, methods, scores, classes, groups, mistakes."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from focalibrate._array import Floats
 from focalibrate.calibrate import METHODS
 from focalibrate.comparison import Choice, Comparison, GroupChoice, MethodResult, Score, parameters
-from focalibrate.metrics import Assessment
+from focalibrate.metrics import Assessment, Cells
+from focalibrate.metrics.corp import Decomposition, ReliabilityCurve, corp_of_cells
 from focalibrate.metrics.groups import GroupAssessment
-from focalibrate.report._judged import Side
 from focalibrate.report.criterion import CriterionGrid
-from focalibrate.report.numbers import short, shorts
+from focalibrate.report.rows import Entries
+
+
+def short(value: float, digits: int = 6) -> float | None:
+    """Return `value` to `digits` significant digits; None where it is not finite."""
+    if not math.isfinite(value):
+        return None
+    rounded = float(f"{value:.{digits}g}")
+    return int(rounded) if rounded == int(rounded) and abs(rounded) < 2**53 else rounded
+
+
+def shorts(values: Iterable[float], digits: int = 6) -> list[float | None]:
+    """Return `short` of each value; of equal ones it is computed once."""
+    given = np.array(values if isinstance(values, np.ndarray) else list(values), np.float64)
+    is_finite = np.isfinite(given)
+    distinct, place = np.unique(given[is_finite], return_inverse=True)
+    found = np.full(len(given), None, dtype=object)
+    found[is_finite] = np.array([short(v, digits) for v in distinct.tolist()], object)[place]
+    return found.tolist()
+
+
+BIN_COUNTS = (10, 15, 25)
+
+
+def diagrams(
+    confidence: Floats, correct: NDArray[np.bool_], weights: Floats | None
+) -> dict[str, Any]:
+    """Return the curve, the decomposed scores and tables (count, confidence, accuracy per bin)."""
+    cells = Cells.of_distinct(confidence, correct, weights)
+    tables = {
+        "equal-width": [
+            Cells.of(confidence, correct, bins=b, sample_weight=weights) for b in BIN_COUNTS
+        ],
+        "equal-mass": [cells.equal_mass(b) for b in BIN_COUNTS],
+    }
+    found = corp_of_cells(cells)
+    return {
+        "curve": _curve(found.curve),
+        "apart": {"log loss": _apart(found.log_loss), "Brier score": _apart(found.brier)},
+        "tables": {
+            kind: {str(b): _columns(t) for b, t in zip(BIN_COUNTS, found, strict=True)}
+            for kind, found in tables.items()
+        },
+    }
+
+
+def top_label_figures(
+    confidence: Floats, correct: NDArray[np.bool_], weights: Floats | None = None
+) -> dict[str, Any]:
+    """Return `diagrams` of the predicted class, and the error among the most confident rows."""
+    return diagrams(confidence, correct, weights) | {
+        "risk": risk_coverage(confidence, correct, weights)
+    }
+
+
+def _curve(curve: ReliabilityCurve) -> dict[str, Any]:
+    """Return the blocks of the curve and its band, with as many digits as a screen shows."""
+    columns = {
+        "low": curve.probability[::2],
+        "high": curve.probability[1::2],
+        "rate": curve.frequency[::2],
+        "count": 2.0 * curve.weight[::2],
+        "band_at": curve.band_probability,
+        "band_low": curve.band_low,
+        "band_high": curve.band_high,
+    }
+    return {name: [round(float(v), 5) for v in values] for name, values in columns.items()}
+
+
+def _apart(found: Decomposition) -> dict[str, float | None]:
+    return {name: short(value, 5) for name, value in found.to_dict().items()}
+
+
+def _columns(table: Cells) -> dict[str, Any]:
+    filled = table.weight > 0
+    return {
+        "count": shorts(table.weight[filled]),
+        "confidence": shorts(table.confidence[filled]),
+        "accuracy": shorts(table.accuracy[filled]),
+        "ece": short(table.ece()),
+    }
+
+
+N_POINTS = 100
+
+
+def risk_coverage(
+    confidence: NDArray[np.float64],
+    correct: NDArray[np.bool_],
+    weight: NDArray[np.float64] | None = None,
+) -> dict[str, Any]:
+    """Return the error among the most confident rows, for shares of the rows from 1 % to all.
+
+    Rows of equal confidence share their outcomes, so that the order of the rows does not matter.
+
+    Args:
+        confidence: ``[N]``.
+        correct: ``[N]``.
+        weight: weights ``[N]``, or None for equal ones.
+
+    Returns:
+        JSON: `coverage`, the observed `risk` and the `stated` one, 1 - mean confidence, of the
+        rows kept; `area`, the mean risk over all coverages.
+    """
+    w = np.ones_like(confidence) if weight is None else weight
+    order = np.argsort(-confidence, kind="stable")
+    c, wrong, w = confidence[order], 1.0 - correct[order], w[order]
+    starts = np.flatnonzero(np.concatenate([[True], c[1:] != c[:-1]]))
+    mass = np.add.reduceat(w, starts)
+    shared = np.add.reduceat(w * wrong, starts)
+    kept = np.concatenate([[0.0], np.cumsum(mass)])
+    errors = np.concatenate([[0.0], np.cumsum(shared)])
+    doubt = np.concatenate([[0.0], np.cumsum(mass * (1.0 - c[starts]))])
+    n = min(N_POINTS, len(c))
+    coverage = np.arange(1, n + 1) / n
+    target = coverage * kept[-1]
+    risk = np.interp(target, kept, errors) / target
+    stated = np.interp(target, kept, doubt) / target
+    return {
+        "coverage": shorts(coverage, 4),
+        "risk": shorts(risk, 5),
+        "stated": shorts(stated, 5),
+        "area": short(float(risk.mean())),
+    }
+
 
 ON_THE_MAP = ("identity", "temperature", "posterior_recovery", "focal_temperature")
 """Kinds of calibrator with a gamma and a temperature, to which the sliders can be set."""
@@ -65,6 +191,66 @@ def score_record(value: Score) -> list[float | None]:
     if value.low is None or value.high is None:
         return [short(value.estimate)]
     return shorts((value.estimate, value.low, value.high))
+
+
+BLOCK_ENTRIES = 1 << 21
+"""Probabilities held at once."""
+BLOCK_ROWS = 64
+"""Rows held at least: a table by class costs as much as about 15 of them."""
+
+BeforeAfter = Callable[[Any], tuple[NDArray[Any], NDArray[Any]]]
+"""Return the probabilities of the rows at an index, before calibration and after it, held out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """What the page needs of all rows, before calibration or after it."""
+
+    confidence: Floats
+    predicted: NDArray[np.intp]
+    correct: NDArray[np.bool_]
+    of_predicted: Floats
+    """probability of the class predicted before calibration"""
+    positive: Floats
+    """probability of the last class"""
+    classwise: Cells
+
+
+def judge_rows(
+    probs: BeforeAfter, labels: NDArray[np.intp], weights: Floats | None, entries: Entries
+) -> tuple[Side, Side]:
+    """Go through all rows once, in blocks, and add those that are shown to `entries`."""
+    step = max(BLOCK_ROWS, BLOCK_ENTRIES // entries.n_classes)
+    blocks: list[tuple[Side, Side]] = []
+    for start in range(0, len(labels), step):
+        part = slice(start, start + step)
+        before, after = probs(part)
+        entries.add(start, before, after, labels[part])
+        told = before.argmax(axis=1), labels[part], None if weights is None else weights[part]
+        blocks.append((_side(before, *told), _side(after, *told)))
+    first, second = map(_joined, zip(*blocks, strict=True))
+    return first, second
+
+
+def _side(
+    probs: NDArray[Any], before: NDArray[np.intp], labels: NDArray[np.intp], weights: Floats | None
+) -> Side:
+    predicted = probs.argmax(axis=1)
+    return Side(
+        confidence=np.minimum(probs.max(axis=1).astype(np.float64), 1.0),
+        predicted=predicted,
+        correct=predicted == labels,
+        of_predicted=probs[np.arange(len(labels)), before].astype(np.float64),
+        positive=np.minimum(probs[:, -1].astype(np.float64), 1.0),
+        classwise=Cells.of_classes(probs, labels, sample_weight=weights),
+    )
+
+
+def _joined(blocks: tuple[Side, ...]) -> Side:
+    names = [field.name for field in fields(Side)][:-1]
+    columns: dict[str, Any] = {n: np.concatenate([getattr(b, n) for b in blocks]) for n in names}
+    tables = [block.classwise for block in blocks]
+    return Side(**columns, classwise=sum(tables[1:], tables[0]))
 
 
 def class_table(

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from focalibrate.cli import _memory
+from focalibrate.cli import _group as _memory
 
 
 def test_the_allocator_is_asked_once_per_setting(monkeypatch):

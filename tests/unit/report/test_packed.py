@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focalibrate.calibrate.focal_rows import focal_rows
-from focalibrate.report._entries import MAX_ENTRIES, PILOT, Entries, plan_entries
-from focalibrate.report._packed import IMPOSSIBLE_CODE, companded, pack, pack_rows
+from focalibrate.report.rows import (
+    IMPOSSIBLE_CODE,
+    MAX_ENTRIES,
+    PILOT,
+    Entries,
+    companded,
+    pack,
+    pack_rows,
+    plan_entries,
+)
 
 
 def unpack(packed):
