@@ -3,7 +3,7 @@
 from focalibrate._array import Array, namespace
 from focalibrate._check import check_positive
 from focalibrate._stable import log_simplex
-from focalibrate.losses._targets import LossInput, examples
+from focalibrate.losses.softmax import LossInput, examples
 
 
 def mmce(

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from focalibrate.losses.adafocal import SignedSteps
-from focalibrate.losses.focal import focal_loss
-from focalibrate.losses.policy import BySample
+from focalibrate.losses import BySample, focal_loss
+from focalibrate.losses.policy import SignedSteps
 from focalibrate.nn._rows import can_look
 
 RowGamma: TypeAlias = float | BySample | SignedSteps

@@ -11,9 +11,8 @@ from torch.nn.functional import cross_entropy
 from focalibrate._array import working_dtype
 from focalibrate._check import check_class_weight, check_unit_interval
 from focalibrate.calibrate import PosteriorRecovery
-from focalibrate.losses.adafocal import AdaFocal, SignedSteps
-from focalibrate.losses.focal import focal_loss
-from focalibrate.losses.policy import ByEpoch, BySample, GammaPolicy, gamma_policy
+from focalibrate.losses import AdaFocal, ByEpoch, BySample, GammaPolicy, focal_loss, gamma_policy
+from focalibrate.losses.policy import SignedSteps
 from focalibrate.metrics import Cells
 from focalibrate.nn._counted import counted_rows
 from focalibrate.nn._fused import focal_rows

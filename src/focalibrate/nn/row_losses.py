@@ -17,10 +17,14 @@ from focalibrate._check import (
     check_unit_interval,
 )
 from focalibrate.calibrate import PosteriorRecovery, SigmoidCalibrator
-from focalibrate.losses.brier import brier_loss
-from focalibrate.losses.dual import dual_focal_loss
-from focalibrate.losses.mmce import mmce, weighted_mmce
-from focalibrate.losses.named import named_loss
+from focalibrate.losses import (
+    brier_loss,
+    dual_focal_loss,
+    mmce,
+    named_loss,
+    proper_focal_loss,
+    weighted_mmce,
+)
 from focalibrate.losses.sigmoid import SOFT_LABELS, SoftLabels, factor, sigmoid_focal_loss
 from focalibrate.nn._rows import (
     REDUCTIONS,
@@ -31,7 +35,6 @@ from focalibrate.nn._rows import (
 )
 from focalibrate.theory import LossForm, loss_form, recover_posterior
 from focalibrate.theory.loss_forms import NOT_RECOVERABLE
-from focalibrate.theory.proper import proper_focal_loss
 
 
 @final

@@ -5,7 +5,6 @@ from focalibrate.theory.factor import phi
 from focalibrate.theory.loss_forms import LOSS_FORMS, LossForm, loss_form
 from focalibrate.theory.minimiser import focal_minimiser
 from focalibrate.theory.posterior import recover_log_posterior, recover_posterior
-from focalibrate.theory.proper import proper_focal_loss
 from focalibrate.theory.recoverability import Recoverability, recoverability
 from focalibrate.theory.temperature import (
     NearestTemperature,
@@ -33,7 +32,6 @@ __all__ = [
     "loss_form",
     "nearest_temperature",
     "phi",
-    "proper_focal_loss",
     "recover_by_gradient",
     "recover_log_odds",
     "recover_log_posterior",

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from focalibrate._array import to_numpy
 from focalibrate.losses import AdaFocal, focal_loss, gamma_policy
-from focalibrate.losses.adafocal import next_exponent
+from focalibrate.losses.policy import next_exponent
 from focalibrate.metrics import Cells
 from focalibrate.metrics.binning import log_odds_edges
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from focalibrate.losses import BySample, focal_loss
-from focalibrate.losses.adafocal import SignedSteps
+from focalibrate.losses.policy import SignedSteps
 from focalibrate.nn._fused import FusedFocal, focal_rows
 from focalibrate.nn.focal import FocalLoss
 

@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from focalibrate.calibrate import PosteriorRecovery
+from focalibrate.losses import proper_focal_loss
 from focalibrate.theory import (
     estimate_prior,
     focal_minimiser,
-    proper_focal_loss,
     recover_log_odds,
     recover_log_posterior,
     recover_posterior,

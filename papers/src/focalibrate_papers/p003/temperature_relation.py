@@ -8,11 +8,11 @@ import numpy as np
 
 from focalibrate._array import Floats
 from focalibrate.calibrate import PosteriorRecovery, TemperatureScaling
+from focalibrate.losses import proper_focal_loss
 from focalibrate.report.plot import CORNERS
 from focalibrate.theory import (
     focal_minimiser,
     nearest_temperature,
-    proper_focal_loss,
     recover_log_odds,
     recover_posterior,
     temperature_bounds,

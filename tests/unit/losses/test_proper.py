@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 
 from focalibrate._array import to_numpy
-from focalibrate.losses import cross_entropy
-from focalibrate.theory import focal_minimiser, phi, proper_focal_loss
+from focalibrate.losses import cross_entropy, proper_focal_loss
+from focalibrate.theory import focal_minimiser, phi
 
 GAMMAS = [0.0, 0.5, 1.0, 3.0]
 
