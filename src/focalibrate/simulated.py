@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats
 from focalibrate.theory import phi
-from focalibrate.theory.focal import focal_term
+from focalibrate.theory.factor import focal_term
 
 __all__ = [
     "KnownPosterior",

@@ -6,9 +6,16 @@ several products are needed at once and `block_matvec` is given, a map from ``[D
 a PyTorch model, and its own `trace`, which needs far fewer passes over the data.
 """
 
-from focalibrate.curvature.density import SpectralDensity, spectral_density
-from focalibrate.curvature.eigenvalue import Eigenvalue, lambda_max, lambda_min
-from focalibrate.curvature.report import CurvatureReport, SymmetricOperator, curvature_report
+from focalibrate.curvature.spectrum import (
+    CurvatureReport,
+    Eigenvalue,
+    SpectralDensity,
+    SymmetricOperator,
+    curvature_report,
+    lambda_max,
+    lambda_min,
+    spectral_density,
+)
 from focalibrate.curvature.trace import TraceEstimate, hutchinson_trace
 
 __all__ = [

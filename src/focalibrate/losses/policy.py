@@ -13,7 +13,7 @@ from focalibrate._array import Array, is_array_api_obj, like, namespace, stop_gr
 from focalibrate._check import check_gamma, check_n_bins, check_positive
 from focalibrate.metrics.cells import Cells
 from focalibrate.metrics.rows import read_outcomes
-from focalibrate.theory.focal import focal_term
+from focalibrate.theory.factor import focal_term
 
 CROSSING = 0.2
 """Size below which an exponent changes its sign."""

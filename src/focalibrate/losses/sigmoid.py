@@ -6,7 +6,7 @@ from typing import Any, Literal
 from focalibrate._array import Array, is_array_api_obj, like, namespace, working_dtype
 from focalibrate._check import check_choice, check_factor, check_gamma, check_multilabel, wrong
 from focalibrate._stable import log_sigmoid
-from focalibrate.theory.focal import focal_term
+from focalibrate.theory.factor import focal_term
 
 SoftLabels = Literal["mixed", "p_t"]
 SOFT_LABELS: tuple[SoftLabels, ...] = ("mixed", "p_t")

@@ -27,8 +27,7 @@ from focalibrate.losses.policy import (
     resolve_gamma,
     signed_focal_term,
 )
-from focalibrate.theory.factor import row_gamma
-from focalibrate.theory.focal import focal_sum, focal_term, true_class_margin
+from focalibrate.theory.factor import focal_sum, focal_term, row_gamma, true_class_margin
 from focalibrate.theory.loss_forms import LossForm
 from focalibrate.theory.minimiser import log_focal_minimiser
 from focalibrate.theory.training_conditions import per_class

@@ -1,5 +1,6 @@
 """Calibration of a model over a loader, collected batch by batch in bounded memory."""
 
+import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,8 @@ from typing import Any, Self, final
 
 import numpy as np
 import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from focalibrate._check import check_count, check_n_bins
@@ -18,14 +21,13 @@ from focalibrate.metrics import METRICS, Cells, Sketch
 from focalibrate.metrics.binning import equal_width_edges, equal_width_index
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.sketch import confident_of
-from focalibrate.nn._counted import LARGE, counted_rows
+from focalibrate.nn._counted import LARGE, KeptRows, RowSample, counted_rows
 from focalibrate.nn._inputs import outputs_of
-from focalibrate.nn._ranks import Arrays, gather_arrays, is_distributed
-from focalibrate.nn._sample import KeptRows, RowSample
 
 __all__ = ["CalibrationMonitor", "MonitorMetrics"]
 PIXELS_KEPT = 256
 """Random pixels of a large image that may be kept as rows."""
+Arrays = dict[str, NDArray[Any]]
 _SETTINGS = ("n_bins", "max_rows", "seed", "classwise", "by_class", "per_image")
 
 
@@ -345,7 +347,11 @@ class CalibrationMonitor:
     def synchronize(self, group: Any = None) -> "CalibrationMonitor":
         """Return the merged monitor of all ranks, the same on each; a copy on a single one."""
         merged = self._like()
-        parts = gather_arrays(self.state_dict(), group) if is_distributed() else None
+        parts = (
+            gather_arrays(self.state_dict(), group)
+            if dist.is_available() and dist.is_initialized()
+            else None
+        )
         for state in parts or [self.state_dict()]:
             merged._absorb(state)
         return merged
@@ -407,3 +413,33 @@ def _weighted(cells: Cells) -> Any:
     """Return the sums of an image, and whether its weights count rows."""
     whole = np.full((1, cells.n_bins), float(cells.is_counted))
     return np.concatenate([cells.sums, whole])
+
+
+def gather_arrays(arrays: Arrays, group: Any = None) -> list[Arrays]:
+    """Return the named arrays of every rank, in the order of ranks, on every rank.
+
+    Sizes and names may differ between ranks. They travel as bytes of an ``npz`` in tensors,
+    which any backend can send; nothing that is received is executed.
+    """
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    content = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
+    is_nccl = dist.get_backend(group) == "nccl"
+    device = torch.device("cuda", torch.cuda.current_device()) if is_nccl else torch.device("cpu")
+    n_ranks = dist.get_world_size(group)
+    sizes = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(n_ranks)]
+    dist.all_gather(sizes, torch.tensor([len(content)], device=device), group=group)
+    longest = max(int(size) for size in sizes)
+    padded = torch.zeros(longest, dtype=torch.uint8, device=device)
+    padded[: len(content)] = content.to(device)
+    received = [torch.empty_like(padded) for _ in range(n_ranks)]
+    dist.all_gather(received, padded, group=group)
+    return [
+        _read(part[: int(size)].cpu().numpy().tobytes())
+        for part, size in zip(received, sizes, strict=True)
+    ]
+
+
+def _read(content: bytes) -> Arrays:
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}

@@ -1,11 +1,16 @@
 """What focal training does to probabilities, and how to undo it."""
 
-from focalibrate.theory.any_loss import Recovered, RecoveryWarning, recover_by_gradient
+from focalibrate.theory.any_loss import (
+    Recoverability,
+    Recovered,
+    RecoveryWarning,
+    recover_by_gradient,
+    recoverability,
+)
 from focalibrate.theory.factor import phi
 from focalibrate.theory.loss_forms import LOSS_FORMS, LossForm, loss_form
 from focalibrate.theory.minimiser import focal_minimiser
 from focalibrate.theory.posterior import recover_log_posterior, recover_posterior
-from focalibrate.theory.recoverability import Recoverability, recoverability
 from focalibrate.theory.temperature import (
     NearestTemperature,
     TemperatureBounds,

@@ -21,8 +21,7 @@ from focalibrate._check import (
     check_unit_interval,
 )
 from focalibrate._stable import LogSimplex, log_sigmoid, log_simplex, logsumexp
-from focalibrate.theory.factor import log_phi, log_phi_minor, one_minus_r, row_gamma
-from focalibrate.theory.focal import focal_term
+from focalibrate.theory.factor import focal_term, log_phi, log_phi_minor, one_minus_r, row_gamma
 from focalibrate.theory.training_conditions import per_class
 
 Head = Literal["softmax", "sigmoid"]

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from focalibrate import metrics as m
 from focalibrate.calibrate import Calibrator, fit_temperature
 from focalibrate.nn import CalibrationMonitor
-from focalibrate.nn._sample import row_priority
+from focalibrate.nn._counted import row_priority
 
 
 def example(n=500, k=6, *, seed=0, dtype=torch.float32):

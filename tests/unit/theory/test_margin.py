@@ -2,7 +2,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from focalibrate._array import to_numpy
-from focalibrate.theory.focal import true_class_margin
+from focalibrate.theory.factor import true_class_margin
 
 
 def test_log_odds_of_the_true_class(xp):
