@@ -7,11 +7,8 @@ a PyTorch model, and its own `trace`, which needs far fewer passes over the data
 """
 
 from focalibrate.curvature.spectrum import (
-    CurvatureReport,
     Eigenvalue,
     SpectralDensity,
-    SymmetricOperator,
-    curvature_report,
     lambda_max,
     lambda_min,
     spectral_density,
@@ -19,12 +16,9 @@ from focalibrate.curvature.spectrum import (
 from focalibrate.curvature.trace import TraceEstimate, hutchinson_trace
 
 __all__ = [
-    "CurvatureReport",
     "Eigenvalue",
     "SpectralDensity",
-    "SymmetricOperator",
     "TraceEstimate",
-    "curvature_report",
     "hutchinson_trace",
     "lambda_max",
     "lambda_min",

@@ -1,12 +1,10 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from focalibrate.curvature import curvature_report, spectral_density
+from focalibrate.curvature import spectral_density
 
 
 @given(n=st.integers(1, 30), seed=st.integers(0, 2**32 - 1))
@@ -67,13 +65,3 @@ def test_no_symmetry():
 def test_bad_numbers(name):
     with pytest.raises(ValueError, match=f"`{name}`"):
         spectral_density(lambda v: v, 5, **{name: 0})
-
-
-def test_report(make_matrix):
-    A = make_matrix([-2.0, *np.linspace(0, 1, 60), 9.0])
-    operator = SimpleNamespace(size=62, matvec=lambda v: A @ v, block_matvec=lambda V: A @ V)
-    report = curvature_report(operator, n_vectors=200)
-    assert abs(report.trace.value - np.trace(A)) < 3 * report.trace.standard_error
-    assert_allclose([report.lambda_max.value, report.lambda_min.value], [9.0, -2.0], rtol=1e-6)
-    assert report.size == 62
-    assert report.density.n_products == 4 * 40

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from focalibrate.curvature import curvature_report, hutchinson_trace
+from focalibrate.curvature import hutchinson_trace
 from focalibrate.nn import DualFocalLoss, FocalLoss, GGNOperator, HessianOperator, MMCELoss
 from focalibrate_papers.models.resnet import ResNet
 
@@ -171,12 +171,6 @@ def test_several_inputs():
     inputs = {"b": torch.linspace(0.5, 2.0, 23, dtype=torch.float64)[:, None], "a": x}
     operator = HessianOperator(Scaled(), cross_entropy, [(inputs, y)])
     assert_allclose(operator.trace().value, dense_trace(operator), rtol=1e-10)
-
-
-@pytest.mark.slow
-def test_the_report_asks_for_it():
-    operator = HessianOperator(mlp(nn.ReLU()), cross_entropy, batches_of(*data()))
-    assert curvature_report(operator, n_vectors=8).trace == operator.trace(n_vectors=8)
 
 
 class Centred(nn.Module):
