@@ -24,9 +24,9 @@ from scipy.stats import kstest
 
 from benchmarks._study import markdown, write_json
 from focalibrate.metrics import METRICS, Interval, assess
-from focalibrate.metrics.bootstrap import bootstrap_mean
-from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.residuals import BINS, equal_mass_ranks
+from focalibrate.metrics.scores import bootstrap_mean
 
 FOLDER = Path(__file__).parents[1] / "results" / "coverage"
 PROTOCOL = 3

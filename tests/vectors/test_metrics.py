@@ -92,8 +92,8 @@ def of_functions(p, y, w):
         found = metrics.bootstrap(getattr(metrics, name), p, y, **counts(w), n_resamples=50)
         out[f"{name} interval"] = [found.estimate, found.low, found.high]
         other = 0.9 * p + 0.1 / p.shape[1]
-        found = metrics.bootstrap_difference(
-            getattr(metrics, name), p, other, y, **counts(w), n_resamples=50
+        found = metrics.bootstrap(
+            getattr(metrics, name), p, y, minus=other, **counts(w), n_resamples=50
         )
         out[f"{name} difference"] = [found.estimate, found.low, found.high]
     out["entropy"] = metrics.entropy(p, sample_weight=w)

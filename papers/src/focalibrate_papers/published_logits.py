@@ -15,7 +15,7 @@ from focalibrate.calibrate.fit_temperature import TemperatureCalibrator
 from focalibrate.comparison import compare_methods
 from focalibrate.io import as_logits, read_predictions
 from focalibrate.metrics import METRICS
-from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.errors import MetricName
 from focalibrate.theory import focal_minimiser
 from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series

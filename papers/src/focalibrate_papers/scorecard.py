@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.metrics import METRICS, Interval
-from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.errors import MetricName
 
 Floats = NDArray[np.float64]
 

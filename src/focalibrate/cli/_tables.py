@@ -9,7 +9,7 @@ from rich.table import Table
 from focalibrate.comparison import Choice, Comparison, Score
 from focalibrate.io import printable
 from focalibrate.metrics import METRICS, Assessment
-from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.errors import MetricName
 from focalibrate.pipeline import Evaluation, ModelComparison
 
 HEADINGS: dict[MetricName, str] = {name: metric.heading for name, metric in METRICS.items()}

@@ -24,7 +24,7 @@ from focalibrate.comparison.judge import Sums, score_rows
 from focalibrate.comparison.paired import PairedMeans, Score, cluster_numbers
 from focalibrate.comparison.result import MEANS, Comparison, MethodResult, Scores
 from focalibrate.comparison.selection import Selection, selected
-from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.errors import MetricName
 
 Criterion = Literal["adaptive_ece", "ece"]
 

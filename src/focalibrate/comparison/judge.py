@@ -13,7 +13,7 @@ from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.rows import BLOCK_ENTRIES, available_cores
 from focalibrate.comparison.result import Scores
 from focalibrate.metrics import Cells, Sketch
-from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.sketch import row_terms
 from focalibrate.metrics.smooth import smooth_ece_of_rows
 

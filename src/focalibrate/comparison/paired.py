@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
-from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.errors import MetricName
 
 MAX_GROUPS = 20_000
 """If there are more examples than this, random groups of them are resampled."""

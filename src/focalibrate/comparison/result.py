@@ -12,7 +12,7 @@ from focalibrate.calibrate import METHODS, Calibrator
 from focalibrate.calibrate.choice import FitSettings, Fitted
 from focalibrate.comparison.paired import Score
 from focalibrate.metrics import Cells, Sketch
-from focalibrate.metrics.registry import MetricName
+from focalibrate.metrics.errors import MetricName
 
 MEANS: tuple[MetricName, ...] = ("nll", "brier", "error")
 """Scores that are means over examples: they have intervals and paired differences."""

@@ -10,23 +10,24 @@ the modules of the functions that return them.
 """
 
 from focalibrate.metrics.assessment import Assessment, assess
-from focalibrate.metrics.bootstrap import bootstrap, bootstrap_difference
 from focalibrate.metrics.bounds import calibration_bounds
 from focalibrate.metrics.cells import Cells
 from focalibrate.metrics.corp import corp
 from focalibrate.metrics.errors import (
+    METRICS,
     adaptive_ece,
     classwise_ece,
     debiased_ece,
     ece,
     mce,
     multilabel_ece,
+    smooth_ece,
 )
 from focalibrate.metrics.groups import assess_groups
 from focalibrate.metrics.interval import Interval
-from focalibrate.metrics.registry import METRICS
 from focalibrate.metrics.scores import (
     binary_brier_score,
+    bootstrap,
     brier_score,
     confident_fraction,
     entropy,
@@ -36,7 +37,6 @@ from focalibrate.metrics.scores import (
 )
 from focalibrate.metrics.sketch import Sketch
 from focalibrate.metrics.slices import worst_slice
-from focalibrate.metrics.smooth import smooth_ece
 from focalibrate.metrics.threshold import (
     Costs,
     choose_threshold,
@@ -55,7 +55,6 @@ __all__ = [
     "assess_groups",
     "binary_brier_score",
     "bootstrap",
-    "bootstrap_difference",
     "brier_score",
     "calibration_bounds",
     "choose_threshold",

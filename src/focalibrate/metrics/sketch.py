@@ -24,11 +24,11 @@ from focalibrate.metrics.binning import (
 from focalibrate.metrics.bounds import BoundOptions, ErrorBounds, bounds_of_cells
 from focalibrate.metrics.cells import FIELDS, Cells, ClassCells, row_sums
 from focalibrate.metrics.corp import Corp, corp_of_cells
+from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.groups import GroupAssessment, assess_members
 from focalibrate.metrics.interval import Interval, Moments, counts_rows
 from focalibrate.metrics.noise_floor import classwise_floor
 from focalibrate.metrics.null import generator
-from focalibrate.metrics.registry import MetricName
 from focalibrate.metrics.residuals import Residuals
 from focalibrate.metrics.rows import (
     COLUMN_LOOP_MAX,

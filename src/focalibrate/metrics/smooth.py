@@ -1,14 +1,13 @@
 """Smooth calibration error (smECE)."""
 
 import math
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import Array, Floats
+from focalibrate._array import Floats
 from focalibrate.metrics.binning import bin_sums
-from focalibrate.metrics.rows import RowOptions, read_rows_of_event
 
 GRID = 1 << 15
 """Cells of the grid on [0, 1] that `smooth_ece` computes on."""
@@ -17,42 +16,6 @@ MIN_WIDTHS = 4
 COARSE = 1 << 11
 """Cells of the grid that the search for the fixed point starts on."""
 MAX_SECANTS = 40
-
-
-def smooth_ece(probs: Array, labels: Array, **rows: Unpack[RowOptions]) -> float:
-    r"""Smooth expected calibration error of the top label, free of bins.
-
-    With confidence :math:`f_i`, correctness :math:`y_i` and the Gaussian kernel
-    :math:`K_\sigma` reflected at 0 and 1,
-
-    .. math:: \mathrm{smECE}_\sigma = \int_0^1 \Bigl|\frac1N \sum_i
-              K_\sigma(t, f_i)\,(f_i - y_i)\Bigr|\,dt, \qquad
-              \mathrm{smECE} = \mathrm{smECE}_{\sigma^*}\ \text{with}\
-              \mathrm{smECE}_{\sigma^*} = \sigma^*
-
-    The bandwidth is a fixed point, so there is nothing to choose; the value is continuous
-    in the probabilities and within a constant factor of the distance to calibration. Arguments
-    are those of `ece`.
-
-    Numerics:
-        Residuals are shared out between the neighbours on a grid of step
-        :math:`h = 2^{-15}`; the reflected kernel, all its images included, is diagonal in
-        the cosine basis, so each bandwidth costs one transform. Sharing out widens the
-        kernel to at most :math:`\sqrt{\sigma^2 + h^2/4}`: a relative error below
-        :math:`(h/\sigma)^2/4`, 2e-6 at :math:`\sigma = 0.01`. Bandwidths below
-        :math:`4h \approx 1.2\times10^{-4}` are not resolved: where the fixed point lies
-        lower, the value at :math:`4h`, itself at most :math:`4h`, is returned.
-
-    Example:
-        >>> import numpy as np
-        >>> round(smooth_ece(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 0])), 3)
-        0.35
-
-    References:
-        Błasiok & Nakkiran (2023), *Smooth ECE: Principled Reliability Diagrams via Kernel
-        Smoothing*.
-    """
-    return smooth_ece_of_rows(*read_rows_of_event(probs, labels, **rows))
 
 
 def smooth_ece_of_rows(

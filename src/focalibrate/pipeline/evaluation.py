@@ -18,9 +18,9 @@ from focalibrate.detection import Measure, measures_of
 from focalibrate.io import Predictions, SketchFile, align
 from focalibrate.io.formats.answers import LETTERS
 from focalibrate.metrics import Assessment, Cells, selective_accuracy
+from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.position import PositionBias, position_bias
-from focalibrate.metrics.registry import MetricName
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.sketch import confident_of
 from focalibrate.metrics.slices import WorstSlice

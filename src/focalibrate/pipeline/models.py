@@ -15,8 +15,8 @@ from focalibrate.io import Predictions
 from focalibrate.io.errors import Doubt, listing
 from focalibrate.io.options import as_names
 from focalibrate.io.roles.vocabulary import Named
+from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.groups import holm
-from focalibrate.metrics.registry import MetricName
 from focalibrate.pipeline.evaluation import EvaluatedRows, Evaluation
 from focalibrate.pipeline.record import finite, score_record
 

@@ -15,8 +15,8 @@ from focalibrate.comparison.result import MEANS
 from focalibrate.io import Predictions
 from focalibrate.io.roles.vocabulary import Named
 from focalibrate.metrics import Assessment
+from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.groups import GroupAssessment
-from focalibrate.metrics.registry import MetricName
 from focalibrate.metrics.slices import WorstSlice
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.record import (

@@ -12,7 +12,7 @@ from focalibrate.comparison import compare_methods
 from focalibrate.metrics import (
     METRICS,
     adaptive_ece,
-    bootstrap_difference,
+    bootstrap,
     brier_score,
     classwise_ece,
     ece,
@@ -50,7 +50,7 @@ def test_on_a_test_set_the_numbers_are_those_of_the_metrics(overconfident):
     probs, raw = fitted.probs(z[600:]), softmax(z[600:])
     for name, metric in METRIC_FUNCTIONS.items():
         assert_allclose(row.scores[name].estimate, metric(probs, y[600:]), rtol=1e-9)
-    want = bootstrap_difference(nll, probs, raw, y[600:], n_resamples=40, seed=0)
+    want = bootstrap(nll, probs, y[600:], minus=raw, n_resamples=40, seed=0)
     got = row.to_raw["nll"]
     assert_allclose([got.estimate, got.low, got.high], [want.estimate, want.low, want.high])
     assert row.scores["ece"].low is None

@@ -5,7 +5,6 @@ import pytest
 
 from focalibrate.metrics import (
     bootstrap,
-    bootstrap_difference,
     brier_score,
     confident_fraction,
     ece,
@@ -89,7 +88,7 @@ def test_entropy_needs_no_labels():
 def test_difference_is_paired(metric):
     probs, labels = draw(1000)
     near = 0.99 * probs + 0.01 / 4
-    both = bootstrap_difference(metric, probs, near, labels, n_resamples=100)
+    both = bootstrap(metric, probs, labels, minus=near, n_resamples=100)
     alone = bootstrap(metric, probs, labels, n_resamples=100)
     assert both.estimate == pytest.approx(nll(probs, labels) - nll(near, labels))
     assert both.high - both.low < 0.1 * (alone.high - alone.low)
@@ -97,20 +96,20 @@ def test_difference_is_paired(metric):
 
 def test_difference_of_a_method_from_itself_is_exactly_zero():
     probs, labels = draw()
-    got = bootstrap_difference(nll, probs, probs, labels, n_resamples=50)
+    got = bootstrap(nll, probs, labels, minus=probs, n_resamples=50)
     assert (got.estimate, got.low, got.high) == (0.0, 0.0, 0.0)
 
 
 def test_difference_tells_methods_apart():
     (honest, labels), (sharp, _) = draw(3000), draw(3000, sharpness=3.0)
-    got = bootstrap_difference(brier_score, honest, sharp, labels, n_resamples=200)
+    got = bootstrap(brier_score, honest, labels, minus=sharp, n_resamples=200)
     assert got.low < got.high < 0
 
 
 def test_difference_of_a_wrapped_divergence():
     eta, _ = draw()
     sharp, _ = draw(sharpness=2.0)
-    got = bootstrap_difference(lambda q, truth: kl_rows(truth, q), eta, sharp, eta, n_resamples=50)
+    got = bootstrap(lambda q, truth: kl_rows(truth, q), eta, eta, minus=sharp, n_resamples=50)
     assert got.high < 0
 
 
@@ -149,7 +148,7 @@ def test_bad_options_are_refused(options, message):
 def test_other_examples_are_refused():
     (a, _), (b, _) = draw(10), draw(12)
     with pytest.raises(ValueError, match=r"must be of the same examples, got 10 and 12 rows"):
-        bootstrap_difference(entropy, a, b)
+        bootstrap(entropy, a, minus=b)
 
 
 def test_whole_clusters_are_drawn():
@@ -162,8 +161,8 @@ def test_whole_clusters_are_drawn():
     assert clustered.low == pytest.approx(one.low)
     assert bootstrap(nll, *five, n_resamples=400).low > one.low
     pair = [np.repeat(draw(300, sharpness=2.0)[0], 5, axis=0), five[0]]
-    alone = bootstrap_difference(nll, pair[0][::5], probs, labels, n_resamples=400)
-    both = bootstrap_difference(
-        nll, *pair, five[1], cluster=np.repeat(np.arange(300), 5), n_resamples=400
+    alone = bootstrap(nll, pair[0][::5], labels, minus=probs, n_resamples=400)
+    both = bootstrap(
+        nll, pair[0], five[1], minus=pair[1], cluster=np.repeat(np.arange(300), 5), n_resamples=400
     )
     assert both.high == pytest.approx(alone.high)
