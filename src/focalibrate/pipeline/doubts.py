@@ -83,7 +83,12 @@ def _names(examples: Examples, classes: Sequence[int]) -> str:
 
 
 def _labels_missing(examples: Examples, *, to_fit: bool) -> list[DataWarning]:
-    """Return doubts about labels of one class only, and about classes that never occur."""
+    """Return doubts about labels of one class only, and about classes that never occur.
+
+    Options are ranked by their scores: that no row's lowest one is right says nothing.
+    """
+    if examples.order is not None:
+        return []
     counts = np.bincount(examples.labels, minlength=examples.n_classes)
     never = np.flatnonzero(counts == 0).tolist()
     if not never or examples.n_rows < LEAST_ROWS:

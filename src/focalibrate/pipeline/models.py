@@ -213,6 +213,17 @@ def _in_order_of(first: Predictions, other: Predictions, ids: Set[str]) -> Predi
             f"{first.source} and {other.source} must name the same rows in {listing([*ids])}, "
             "each once. Keep the rows that both have."
         )
+    if not orders and first.n_rows != other.n_rows:
+        missing = {name: [v for v in mine[name] if v not in theirs[name]] for name in both}
+        names = [name for name in both if 2 * len(missing[name]) < first.n_rows]
+        if names:
+            name = min(names, key=lambda name: len(missing[name]))
+            more = [v for v in theirs[name] if v not in mine[name]]
+            raise ValueError(
+                f"{first.source} and {other.source} must have the same rows, but by {name}, "
+                f"{_counted(missing[name], first)}, and {_counted(more, other)}. Keep the rows "
+                "that both have."
+            )
     if not orders:
         note = f"rows are paired with those of {first.source.name} in their order"
         differ = listing([name for name in both if Named(name).is_id])
@@ -230,6 +241,12 @@ def _in_order_of(first: Predictions, other: Predictions, ids: Set[str]) -> Predi
             note = f"rows are matched to {first.source.name} by {name}"
             return replace(other.take(order), notes=(*other.notes, note))
     return other
+
+
+def _counted(only: Sequence[str], found: Predictions) -> str:
+    """Return how many rows one file alone has, and the first of them."""
+    first = f" ({listing(only)})" if only else ""
+    return f"{len(only):,} of {found.n_rows:,} are only in {found.source}{first}"
 
 
 def _ids(found: Predictions) -> dict[str, dict[str, int]]:

@@ -81,6 +81,30 @@ def test_compared_models_are_paired_by_id(cli, tmp_path):
     assert "must name the same rows in id" in done.stderr
 
 
+def test_rows_that_one_file_lacks_are_counted_and_named(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    records = [
+        {
+            "doc_id": k,
+            "target": str(k % 2),
+            "arguments": {f"gen_args_{i}": {"arg_0": "Q", "arg_1": f" {i}x"} for i in range(3)},
+            "filtered_resps": [[str(-x), "False"] for x in rng.exponential(size=2)]
+            + [["-9", "F"]],
+        }
+        for k in range(60)
+    ]
+    for name, kept in (("base", records), ("tuned", records[:50][::-1]), ("same", records[::-1])):
+        (tmp_path / name).mkdir()
+        text = "\n".join(map(json.dumps, kept))
+        (tmp_path / name / "samples_toy.jsonl").write_text(text)
+    files = [f"{name}/samples_toy.jsonl" for name in ("base", "tuned", "same")]
+    said = " ".join(cli("compare", files[0], files[1], ok=False).stderr.split())
+    assert "by question, 10 of 60 are only in base/samples_toy.jsonl (toy 50, toy 51" in said
+    assert "and 0 of 50 are only in tuned/samples_toy.jsonl. Keep the rows" in said
+    said = " ".join(cli("compare", files[0], files[2], "--anyway").stdout.split())
+    assert "no row has this label" not in said  # no lowest option is right
+
+
 def test_logs_of_other_names_are_paired_by_document(cli, tmp_path):
     rng = np.random.default_rng(0)
     records = [

@@ -249,6 +249,31 @@ def test_a_stated_confidence_is_read_from_the_metadata_of_the_score(tmp_path: Pa
     assert found.labels.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("stated", [[90, 60], ["90%", "60 %"]])
+def test_stated_confidences_may_be_percent(tmp_path: Path, stated: list[Any]) -> None:
+    samples = [
+        inspect_sample(str(k), 1, "AB"[k], None, metadata={"confidence": c, "score": 1.0})
+        for k, c in enumerate(stated)
+    ]
+    (tmp_path / "log.json").write_text(json.dumps(inspect_log(samples)))
+    found = read_predictions(tmp_path / "log.json")
+    np.testing.assert_allclose(found.scores[:, 1], [0.9, 0.6])
+    assert any("read as percent" in note for note in found.notes)
+    samples[0]["scores"]["choice"]["metadata"]["confidence"] = 0.9
+    (tmp_path / "log.json").write_text(json.dumps(inspect_log(samples)))
+    with pytest.raises(PredictionFileError, match="state all as percent, or none"):
+        read_predictions(tmp_path / "log.json")
+
+
+def test_a_grade_called_score_is_no_confidence(tmp_path: Path) -> None:
+    samples = [
+        inspect_sample(str(k), 1, "AB"[k], None, metadata={"score": float(k)}) for k in range(2)
+    ]
+    (tmp_path / "log.json").write_text(json.dumps(inspect_log(samples)))
+    with pytest.raises(PredictionFileError, match="nothing says how sure the model was"):
+        read_predictions(tmp_path / "log.json")
+
+
 def test_a_log_without_confidence_says_how_to_get_one(tmp_path: Path) -> None:
     (tmp_path / "log.json").write_text(
         json.dumps(inspect_log([inspect_sample("q", 1, "B", None)]))
@@ -262,6 +287,24 @@ def test_an_unknown_version_is_named(tmp_path: Path) -> None:
     (tmp_path / "log.json").write_text(json.dumps(log))
     with pytest.raises(PredictionFileError, match="version 9"):
         read_predictions(tmp_path / "log.json")
+
+
+def test_a_target_that_may_be_position_or_text_needs_acc(tmp_path: Path) -> None:
+    options, scores = ["1", "0"], [-1.0, -2.0]
+    records = [lm_eval_sample(k, scores, options, target) for k, target in enumerate("0101")]
+    path = lines(tmp_path / "samples_t.jsonl", records)
+    with pytest.raises(PredictionFileError, match="Evaluate with the metric `acc`"):
+        read_predictions(path)
+    by_text = [record | {"acc": float(record["target"] == "1")} for record in records]
+    found = read_predictions(lines(path, by_text))
+    assert found.labels is not None
+    assert found.labels.tolist() == [1, 0, 1, 0]
+
+
+def test_options_of_infinite_log_likelihood_are_not_called_generated(tmp_path: Path) -> None:
+    records = [lm_eval_sample(k, [-math.inf, -1.0], ["a", "b"], "1") for k in range(3)]
+    with pytest.raises(PredictionFileError, match="doc_id 0 lacks finite log-likelihoods"):
+        read_predictions(lines(tmp_path / "samples_t.jsonl", records))
 
 
 def chat(letter: str, p: float) -> dict[str, Any]:

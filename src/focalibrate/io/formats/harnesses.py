@@ -44,7 +44,7 @@ def lm_eval_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | 
     kept = [record for record in records if record.get("filter") == first]
     found = [_log_likelihoods(record) for record in kept]
     scores = [z for z in found if z is not None and len(z) > 1]
-    if not scores:
+    if not scores and not any(map(_has_options, kept)):
         why = (
             "with one log-likelihood per document: there are no options to choose from"
             if any(found)
@@ -113,6 +113,13 @@ def _log_likelihoods(record: Mapping[str, Any]) -> list[float] | None:
     return None if None in found else [value for value in found if value is not None]
 
 
+def _has_options(record: Mapping[str, Any]) -> bool:
+    """Return whether there are pairs of several options, though perhaps not of finite numbers."""
+    given = record["filtered_resps"]
+    several = given if isinstance(given, list) and len(given) > 1 else [None]
+    return all(isinstance(pair, list) and len(pair) == 2 for pair in several)
+
+
 def _divided(values: Sequence[float], lengths: Any) -> list[float]:
     return [value / max(1, n) for value, n in zip(values, lengths, strict=True)]
 
@@ -169,6 +176,7 @@ def _right(
             "probability of being right. Evaluate a task with one right option."
         )
     longest: list[int] = []
+    whole: list[list[int]] = []
     for way in (_by_position, _by_text, _by_letter):
         found: list[int] = []
         for record, acc, z, texts in zip(records, accs, scores, options, strict=True):
@@ -178,8 +186,17 @@ def _right(
                 break
             found.append(fits[0])
         else:
-            return found
+            whole.append(found)
+            if way is _by_text:
+                break  # a letter that is the text of an option names that option
         longest = max(longest, found, key=len)
+    if None in accs and any(found != whole[0] for found in whole):
+        raise log.error(
+            "whose `target` may be the position of the right option or its text, and `acc`, which "
+            "would say which, is not there. Evaluate with the metric `acc`."
+        )
+    if whole:
+        return whole[0]
     at = records[len(longest)]
     raise log.error(
         "whose `target` must be the position, the letter or the text of the one option that `acc` "
@@ -311,16 +328,28 @@ def inspect_answers(path: Path, document: Mapping[str, Any]) -> Answers | None:
         for s, o in zip(scored, options, strict=True):
             log.add(_metadata(s), **_row(s, task), **(o or {}))
         return log
-    found = [(s, _confidence(s), _value(s)) for s in scored]
-    if all(c is None for _, c, _ in found):
+    stated = [_stated(s) for s in scored]
+    of_tokens = [confidence_in(_content(s), str(_score(s).get("answer"))) for s in scored]
+    found = min(stated, of_tokens, key=lambda some: some.count(None))  # never some of each
+    if found.count(None) == len(found):
         raise log.error(
             f"with {len(scored):,} scored answers, but nothing says how sure the model was: it "
             "has neither logprobs nor a `confidence` in the metadata of its scores. Evaluate with "
             "`inspect eval --logprobs --top-logprobs 20`."
         )
-    for s, c, v in found:
-        if c is not None and v in (0.0, 1.0):
-            log.add(_metadata(s), **_row(s, task), confidence=c, correct=v == 1.0)
+    if is_percent := max(c for c in found if c is not None) > 1:
+        mixed = [c for c in found if c is not None and 0 < c < 1]
+        if mixed:
+            raise log.error(
+                f"with confidences from 0 to 1, such as {mixed[0]:g}, beside others above 1: state "
+                "all as percent, or none."
+            )
+        log.notes.append("the stated confidences are read as percent")
+    for s, c in zip(scored, found, strict=True):
+        value = _value(s)
+        if c is not None and value in (0.0, 1.0):
+            sure = c / 100 if is_percent else c
+            log.add(_metadata(s), **_row(s, task), confidence=sure, correct=value == 1.0)
     n_unclear = len(found) - len(log.rows)
     log.left_out(n_unclear, "answers without a confidence, or neither right nor wrong,")
     return log
@@ -386,11 +415,12 @@ def _by_options(sample: Mapping[str, Any]) -> dict[str, Any] | None:
     return None if scores is None else {"option_logits": scores, "answer": at}
 
 
-def _confidence(sample: Mapping[str, Any]) -> float | None:
-    score = _score(sample)
-    for place in (score.get("metadata"), sample.get("metadata")):
+def _stated(sample: Mapping[str, Any]) -> float | None:
+    """Return the confidence that the metadata of a score or a sample state, 0 to 1 or to 100."""
+    for place in (_score(sample).get("metadata"), sample.get("metadata")):
         for name, value in place.items() if isinstance(place, Mapping) else ():
-            stated = number(value)
-            if plain(str(name)) in CONFIDENCE and stated is not None and 0 <= stated <= 1:
+            stated = number(value.rstrip("% ") if isinstance(value, str) else value)
+            is_said = plain(str(name)) in CONFIDENCE - {"score"}  # in Inspect, a score is a grade
+            if is_said and stated is not None and 0 <= stated <= 100:
                 return stated
-    return confidence_in(_content(sample), str(score.get("answer")))
+    return None
