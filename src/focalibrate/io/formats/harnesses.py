@@ -341,7 +341,7 @@ def inspect_answers(path: Path, document: Mapping[str, Any]) -> Answers | None:
         mixed = [c for c in found if c is not None and 0 < c < 1]
         if mixed:
             raise log.error(
-                f"with confidences from 0 to 1, such as {mixed[0]:g}, beside others above 1: state "
+                f"with confidences from 0 to 1 ({mixed[0]:g}) beside others above 1: state "
                 "all as percent, or none."
             )
         log.notes.append("the stated confidences are read as percent")
