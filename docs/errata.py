@@ -16,8 +16,8 @@ from focalibrate.theory import (
     phi,
     recover_log_odds,
     recover_posterior,
-    tight_temperature_bounds,
 )
+from focalibrate_papers.claims import tight_temperature_bounds
 
 CLAIMED = {"marker": "x", "linestyle": "", "color": "black", "label": "as printed"}
 

@@ -14,9 +14,8 @@ from focalibrate.theory import (
     recover_posterior,
     tau_over,
     tau_under,
-    temperature_bounds,
-    tight_temperature_bounds,
 )
+from focalibrate_papers.claims import temperature_bounds, tight_temperature_bounds
 
 DIGITS = 80
 GAMMAS = [-1.0, -0.999, -0.5, -0.25, 0.0, 0.03, 0.5, 1.0, 2.0, 3.0, 5.0, 20.0]

@@ -9,17 +9,19 @@ from focalibrate.theory.any_loss import (
 )
 from focalibrate.theory.factor import phi
 from focalibrate.theory.loss_forms import LOSS_FORMS, LossForm, loss_form
-from focalibrate.theory.minimiser import focal_minimiser
+from focalibrate.theory.minimiser import (
+    confidence_regime,
+    focal_minimiser,
+    gamma_star,
+    tau_over,
+    tau_under,
+)
 from focalibrate.theory.posterior import recover_log_posterior, recover_posterior
 from focalibrate.theory.temperature import (
     NearestTemperature,
-    TemperatureBounds,
     nearest_temperature,
     recover_log_odds,
-    temperature_bounds,
-    tight_temperature_bounds,
 )
-from focalibrate.theory.thresholds import confidence_regime, gamma_star, tau_over, tau_under
 from focalibrate.theory.training_conditions import estimate_prior, shift_prior
 
 __all__ = [
@@ -29,7 +31,6 @@ __all__ = [
     "Recoverability",
     "Recovered",
     "RecoveryWarning",
-    "TemperatureBounds",
     "confidence_regime",
     "estimate_prior",
     "focal_minimiser",
@@ -45,6 +46,4 @@ __all__ = [
     "shift_prior",
     "tau_over",
     "tau_under",
-    "temperature_bounds",
-    "tight_temperature_bounds",
 ]

@@ -21,14 +21,6 @@ from focalibrate.theory.factor import log_phi
 
 
 @dataclass(frozen=True)
-class TemperatureBounds:
-    """Two temperatures between whose maps binary posterior recovery lies."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class NearestTemperature:
     """The temperature closest to posterior recovery, and how far they still differ."""
 
@@ -84,61 +76,6 @@ def _recovered(s: Array, gamma: float) -> Array:
     g = like(gamma, s, dtype=s.dtype)
     up, down = log_sigmoid(finite), log_sigmoid(-finite)
     return xp.where(is_finite, finite - (log_phi(up, down, g) - log_phi(down, up, g)), s)
-
-
-def temperature_bounds(gamma: float) -> TemperatureBounds:
-    r"""Proven temperatures that enclose binary posterior recovery at every logit.
-
-    .. math:: \frac1{\gamma+1} \le \frac{s}{\operatorname{logit}\Psi(s)}
-              \le \frac1{\gamma+1-\frac12\log(\gamma+1)}
-
-    Args:
-        gamma: exponent of the training loss, ``>= 0``.
-
-    Returns:
-        The pair. `low` is approached for large logits; `high` is not tight, see
-        `tight_temperature_bounds`.
-
-    Example:
-        >>> b = temperature_bounds(4.0)
-        >>> round(b.low, 4), round(b.high, 4)
-        (0.2, 0.2384)
-
-    References:
-        Komisarenko & Kull (2024), Prop. 3.
-    """
-    check_gamma(gamma)
-    return TemperatureBounds(1.0 / (gamma + 1.0), 1.0 / (gamma + 1.0 - 0.5 * math.log1p(gamma)))
-
-
-def tight_temperature_bounds(gamma: float) -> TemperatureBounds:
-    r"""Infimum and supremum over all logits of the temperature that recovery amounts to.
-
-    .. math:: \inf_{s>0} \frac{s}{\operatorname{logit}\Psi(s)}, \qquad
-              \sup_{s>0} \frac{s}{\operatorname{logit}\Psi(s)}
-
-    Args:
-        gamma: exponent of the training loss, ``>= 0``.
-
-    Returns:
-        The pair. The infimum is the limit :math:`1/(\gamma+1)` for large logits. The supremum is
-        the limit for small ones, :math:`1/(\gamma+1-2\gamma(\ln2-\frac12)/(1+\gamma\ln2))`,
-        unless, as for large `gamma`, it is reached in between.
-
-    Example:
-        >>> b = tight_temperature_bounds(4.0)
-        >>> round(b.low, 4), round(b.high, 4)
-        (0.2, 0.2178)
-    """
-    check_gamma(gamma)
-    if gamma == 0:
-        return TemperatureBounds(1.0, 1.0)
-    ln2 = math.log(2.0)
-    at_zero = 1.0 / (gamma + 1.0 - 2.0 * gamma * (ln2 - 0.5) / (1.0 + gamma * ln2))
-    # Below 1e-3 the ratio is its limit to 1e-6 of the distance between the bounds, and rounds.
-    s = np.geomspace(1e-3, 1e3, 2001)
-    inner = _largest(lambda x: x / recover_log_odds(x, gamma), s)
-    return TemperatureBounds(1.0 / (gamma + 1.0), max(at_zero, inner))
 
 
 def nearest_temperature(gamma: float, n_classes: int) -> NearestTemperature:
@@ -222,18 +159,3 @@ def _counts(n_classes: int) -> NDArray[np.int64]:
     if n_classes <= 24:
         return np.arange(1, n_classes)
     return np.unique(np.geomspace(1, n_classes - 1, 48).round().astype(np.int64))
-
-
-def _largest(f: Callable[[Floats], Floats], grid: Floats) -> float:
-    """Return the maximum of a smooth function, refined around its largest value on `grid`."""
-    from scipy.optimize import minimize_scalar
-
-    i = int(np.argmax(f(grid)))
-    low, high = grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]
-    found = minimize_scalar(
-        lambda x: -float(f(np.asarray(x))),
-        bounds=(low, high),
-        method="bounded",
-        options={"xatol": 1e-10},
-    )
-    return max(-float(found.fun), float(f(grid[i : i + 1])[0]))

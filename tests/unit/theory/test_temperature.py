@@ -10,9 +10,8 @@ from focalibrate.theory import (
     recover_log_odds,
     recover_log_posterior,
     recover_posterior,
-    temperature_bounds,
-    tight_temperature_bounds,
 )
+from focalibrate_papers.claims import temperature_bounds, tight_temperature_bounds
 
 S = np.concatenate([np.geomspace(1e-2, 600, 400)])
 

@@ -17,6 +17,7 @@ from focalibrate_papers.claims import (  # noqa: F401  their checks enter `CHECK
     paper004,
     weights,
 )
+from focalibrate_papers.claims._bounds import temperature_bounds, tight_temperature_bounds
 from focalibrate_papers.claims._claim import (
     CHECKS,
     SCAN,
@@ -42,6 +43,8 @@ __all__ = [
     "grid_line",
     "minimax_line",
     "select_claims",
+    "temperature_bounds",
+    "tight_temperature_bounds",
     "worst_case",
 ]
 

@@ -3,9 +3,14 @@
 import numpy as np
 from scipy.optimize import brentq
 
-from focalibrate.theory.minimiser import focal_minimiser
+from focalibrate.theory.minimiser import (
+    confidence_regime,
+    focal_minimiser,
+    gamma_star,
+    tau_over,
+    tau_under,
+)
 from focalibrate.theory.posterior import recover_posterior
-from focalibrate.theory.thresholds import confidence_regime, gamma_star, tau_over, tau_under
 from focalibrate_papers.claims._claim import Finding, checks, erratum_if, holds_if
 from focalibrate_papers.claims._plain import (
     as_text,

@@ -6,7 +6,7 @@ import numpy as np
 
 from focalibrate._array import Floats
 from focalibrate.theory.factor import phi
-from focalibrate.theory.thresholds import gamma_star
+from focalibrate.theory.minimiser import gamma_star
 from focalibrate_papers.claims._claim import (
     Finding,
     checks,

@@ -4,10 +4,10 @@ import numpy as np
 
 from focalibrate._array import Floats
 from focalibrate.losses import proper_focal_loss
-from focalibrate.theory.minimiser import focal_minimiser
+from focalibrate.theory.minimiser import focal_minimiser, gamma_star
 from focalibrate.theory.posterior import recover_posterior
-from focalibrate.theory.temperature import recover_log_odds, temperature_bounds
-from focalibrate.theory.thresholds import gamma_star
+from focalibrate.theory.temperature import recover_log_odds
+from focalibrate_papers.claims._bounds import temperature_bounds
 from focalibrate_papers.claims._claim import Finding, checks, erratum_if, holds_if
 from focalibrate_papers.claims._plain import (
     as_text,

@@ -15,11 +15,10 @@ from focalibrate.theory import (
     nearest_temperature,
     recover_log_odds,
     recover_posterior,
-    temperature_bounds,
 )
 from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import ArrowPanel, Chart, Panel, Series, SimplexPanel
-from focalibrate_papers.claims import grid_line, minimax_line, worst_case
+from focalibrate_papers.claims import grid_line, minimax_line, temperature_bounds, worst_case
 from focalibrate_papers.networks import fit_line
 
 TRUTH = np.array([0.55, 0.3, 0.15])
