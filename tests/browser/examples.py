@@ -5,39 +5,22 @@
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate.rows import read_scores
-from focalibrate.comparison import (
-    Choice,
-    Comparison,
-    GroupedRows,
-    choose,
-    choose_by_group,
-    compare_methods,
-)
-from focalibrate.metrics import (
-    Cells,
-    adaptive_ece,
-    assess,
-    assess_groups,
-    confident_fraction,
-    ece,
-    nll,
-    worst_slice,
-)
+from focalibrate import calibrate_predictions
+from focalibrate.metrics import Cells, adaptive_ece, confident_fraction, ece, nll
+from focalibrate.pipeline import CalibrationResult
 from focalibrate.report import (
     CriterionGrid,
     Provenance,
     SourceFile,
     criterion_grid,
     deployment_snippets,
-    page_data,
     write_report,
 )
 from focalibrate.theory import recover_log_posterior
@@ -114,17 +97,6 @@ MODELS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Example:
-    """A simulated model and its evaluation."""
-
-    logits: NDArray[np.float64]
-    labels: NDArray[np.int64]
-    comparison: Comparison
-    choice: Choice
-    grid: CriterionGrid | None
-
-
 def simulate(model: Model, *, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return logits, and labels drawn from the true posterior."""
     rng = np.random.default_rng(seed)
@@ -135,23 +107,21 @@ def simulate(model: Model, *, seed: int) -> tuple[NDArray[np.float64], NDArray[n
     return model.scale * truth, labels
 
 
-def judge(model: Model) -> Example:
+def judge(model: Model) -> CalibrationResult:
     """Fit and compare on as many validation rows as there are test rows."""
-    val = simulate(model, seed=0)
-    test = val if model.cross_fit else simulate(model, seed=1)
-    comparison = compare_methods(
-        *val,
-        *(() if model.cross_fit else test),
+    logits, labels = simulate(model, seed=0)
+    groups = _groups(model.n) if model.has_groups else None
+    found = calibrate_predictions(
+        logits=logits,
+        labels=labels,
+        test=None if model.cross_fit else simulate(model, seed=1),
+        groups=groups,
+        test_groups=groups,
+        class_names=model.class_names,
         methods=model.methods,
         trained_gamma=2.0 if model.is_focal else None,
         n_resamples=40,
     )
-    grid = criterion_grid(*val) if model.is_focal else None
-    return Example(*test, comparison, choose(comparison), grid)
-
-
-def write(path: Path, model: Model, example: Example) -> None:
-    """Write the page."""
     provenance = Provenance(
         command="focalibrate calibrate val.npz --test test.npz --trained-gamma 2 -o report",
         version="0.1.0",
@@ -162,30 +132,7 @@ def write(path: Path, model: Model, example: Example) -> None:
             SourceFile(name="test.npz", sha256="a1" * 32, role="judged on"),
         ),
     )
-    before = example.comparison.held_out_probs("identity", example.logits)
-    after = example.comparison.held_out_probs(example.choice.row.method, example.logits)
-    groups = _groups(len(example.labels)) if model.has_groups else {}
-    data = page_data(
-        example.comparison,
-        example.choice,
-        example.logits,
-        example.labels,
-        provenance=provenance,
-        class_names=model.class_names,
-        criterion=example.grid,
-        assessment=assess(before, example.labels),
-        assessment_after=assess(after, example.labels),
-        groups=assess_groups(before, example.labels, groups) if groups else (),
-        worst=worst_slice(before, example.labels, groups) if groups else None,
-        by_group=choose_by_group(
-            example.comparison,
-            example.choice,
-            GroupedRows(read_scores(example.logits, example.labels), groups),
-        )
-        if groups
-        else None,
-    )
-    write_report(path, data)
+    return replace(found, provenance=provenance)
 
 
 def _groups(n: int) -> dict[str, NDArray[Any]]:
@@ -195,11 +142,11 @@ def _groups(n: int) -> dict[str, NDArray[Any]]:
     return {"site": group}
 
 
-def expected(example: Example) -> dict[str, Any]:
+def expected(example: CalibrationResult, grid: CriterionGrid | None) -> dict[str, Any]:
     """Return what the page should show, from the full logits in float64."""
-    logits, labels = example.logits, example.labels
+    logits, labels = example.judged.logits, example.judged.labels
     live = []
-    for gamma, temperature in POINTS if example.grid is not None else ():
+    for gamma, temperature in POINTS if grid is not None else ():
         probs = np.exp(recover_log_posterior(logits / temperature, gamma=gamma))
         live.append(
             {
@@ -241,13 +188,13 @@ def expected(example: Example) -> dict[str, Any]:
             for row in sorted(example.comparison.rows, key=lambda r: r.scores["nll"].estimate)
         ],
     }
-    if example.grid is not None:
+    if grid is not None:
         script |= {"points": POINTS, "presets": ["temperature", "posterior_recovery"]}
-        g, t = np.unravel_index(np.argmin(example.grid.values), example.grid.values.shape)
+        g, t = np.unravel_index(np.argmin(grid.values), grid.values.shape)
         want |= {
             "temperature": example.comparison.row("temperature").calibrator.temperature,
-            "optimum": [example.grid.gammas[g], example.grid.temperatures[t]],
-            "grid": [example.grid.gammas[:2], example.grid.temperatures[:2]],
+            "optimum": [grid.gammas[g], grid.temperatures[t]],
+            "grid": [grid.gammas[:2], grid.temperatures[:2]],
         }
     return want | {"script": script}
 
@@ -279,8 +226,10 @@ def _ece(
 def make(name: str, folder: Path) -> None:
     """Write a page, and a file with what the page should show."""
     example = judge(MODELS[name])
-    write(folder / f"{name}.html", MODELS[name], example)
-    (folder / f"{name}.json").write_text(json.dumps(expected(example)), encoding="utf-8")
+    fitted = example.fitted
+    grid = criterion_grid(fitted.logits, fitted.labels) if MODELS[name].is_focal else None
+    write_report(folder / f"{name}.html", example.page_data())
+    (folder / f"{name}.json").write_text(json.dumps(expected(example, grid)), encoding="utf-8")
 
 
 def main() -> None:

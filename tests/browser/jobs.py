@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.browser import examples
 
-from focalibrate.comparison import choose, compare_methods
+from focalibrate import calibrate_predictions
 from focalibrate.pipeline import (
     Examples,
     compare_models,
@@ -22,8 +22,6 @@ from focalibrate.pipeline import (
 )
 from focalibrate.report import (
     Provenance,
-    criterion_grid,
-    page_data,
     write_report,
 )
 from focalibrate_papers.datasets import load
@@ -139,21 +137,17 @@ def _edge(
     logits, labels = case(np.random.default_rng(0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        comparison = compare_methods(
-            logits, labels, methods=["temperature", "histogram"], n_resamples=5
+        found = calibrate_predictions(
+            logits=logits,
+            labels=labels,
+            methods=["temperature", "histogram"],
+            trained_gamma=None if case is two_classes else 0.0,
+            n_resamples=5,
         )
-        grid = None if case is two_classes else criterion_grid(logits, labels)
-    data = page_data(
-        comparison,
-        choose(comparison),
-        logits,
-        labels,
-        provenance=Provenance(command="", version="", seed=0),
-        criterion=grid,
-    )
+        data = found.page_data()
     path = folder / f"{case.__name__}.html"
     write_report(path, data)
-    return path, {} if grid is None else {"gamma": 1.5}
+    return path, {} if case is two_classes else {"gamma": 1.5}
 
 
 def _models(folder: Path) -> tuple[Path, Path]:

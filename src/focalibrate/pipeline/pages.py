@@ -1,38 +1,161 @@
-"""Pages that evaluate one model or compare several, as text."""
+"""What pages show: of a job, of one model evaluated, of several models compared."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate import __version__
 from focalibrate._array import Floats
+from focalibrate.calibrate import Calibrator
 from focalibrate.comparison import Verdict, assessed
+from focalibrate.io import Predictions
+from focalibrate.io.roles.vocabulary import Named
 from focalibrate.metrics import Cells, choose_threshold
 from focalibrate.pipeline.evaluation import Evaluation
 from focalibrate.pipeline.models import Difference, ModelComparison
-from focalibrate.report import SCHEMA_VERSION, PageData, Provenance, render_report
+from focalibrate.report import (
+    SCHEMA_VERSION,
+    PageData,
+    Provenance,
+    criterion_grid,
+    deployment_snippets,
+    render_report,
+)
 from focalibrate.report.records import (
+    BIN_COUNTS,
     assessment_record,
+    by_group_record,
+    class_table,
+    criterion_record,
     diagrams,
     group_records,
+    judge_rows,
+    method_record,
+    mistakes,
     risk_coverage,
     score_record,
     short,
     shorts,
     top_label_figures,
 )
+from focalibrate.report.rows import packed_sample, planned_entries
+
+if TYPE_CHECKING:
+    from focalibrate.pipeline.result import CalibrationResult
 
 MAX_GROUPS = 200
 """Most groups that the page shows."""
+MOST_IDS = 1_000_000
+"""Of more rows, ids are not read a second time for the list of mistakes."""
 MOST_NAMED = 3
 """Most models that the title names."""
 PROMISED = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
 """Errors of the rows kept for which the page looks for a threshold."""
 MOST_PROMISED = 100_000
 """Of more rows, the page promises nothing: `focalibrate threshold` does."""
+
+
+def result_page(result: "CalibrationResult") -> PageData:
+    """Return what the page of a job shows; with `trained_gamma`, the criterion over γ and T."""
+    comparison, choice, judged = result.comparison, result.choice, result.judged
+    if result.sizes is not None:  # the diagrams are of some of the rows evaluated
+        comparison = replace(comparison, n_judged=judged.n_rows, weights=judged.weights)
+    read, weights, k = judged.rows, comparison.weights, judged.n_classes
+    labels, names, is_kept = read.labels, result.class_names, choice.row.method == "identity"
+
+    def probs(index: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        raw = comparison.held_out_probs("identity", read.logits, index)
+        after = raw
+        if not is_kept:
+            after = comparison.held_out_probs(choice.row.method, read.logits, index)
+        return raw, after
+
+    entries = planned_entries(probs, judged.n_rows, k, weights, np.random.default_rng(0))
+    before, after = judge_rows(probs, labels, weights, entries)
+    sides = {"before": before, "after": after}
+    figures = {n: top_label_figures(s.confidence, s.correct, weights) for n, s in sides.items()}
+    if judged.are_answers:
+        for name, side in sides.items():
+            figures[name]["risk"] = risk_coverage(side.positive, labels == 1, weights)
+    positive = None
+    if k == 2:
+        positive = {n: diagrams(s.positive, labels == 1, weights) for n, s in sides.items()}
+    settings, trials = comparison.settings, result.by_group
+    grid = None
+    if settings.trained_gamma is not None:
+        grid = criterion_grid(
+            result.fitted.logits,
+            result.fitted.labels,
+            criterion=settings.criterion,
+            n_bins=settings.n_bins,
+            seed=comparison.seed,
+        )
+    own = None if trials is None else trials.calibrator
+    deployed: Calibrator = own or choice.row.calibrator
+    event = result.assessment.class_name or ("class 1" if names is None else names[1])
+    found = result.assessment, None if is_kept else result.assessment_after
+    files = result.provenance.files
+    return PageData(
+        {
+            "schema": SCHEMA_VERSION,
+            "title": f"{Path(files[0].name).name}: calibration report"
+            if files
+            else "Calibration report",
+            "verdict": result.verdict.to_dict(),
+            "event": {"name": event, "klass": 1} if k == 2 else None,
+            "chosen": choice.row.method,
+            # Without, rows were left out: numbers of rows are not the file's.
+            "file": None if judged.layout.rest is None else judged.source.name,
+            "judged_on": comparison.judged_on,
+            "n_judged": result.comparison.n_judged,  # the table and the verdict are of all
+            "n_fitted": comparison.n_fitted,
+            "n_classes": k,
+            "n_folds": comparison.n_folds,
+            "is_weighted": weights is not None,
+            "n_bins": settings.n_bins,
+            "n_resamples": comparison.n_resamples,
+            "bin_counts": list(BIN_COUNTS),
+            "class_names": None if names is None else list(names),
+            "accuracy": short(float(np.average(before.correct, weights=weights))),
+            "assessment": {
+                name: None if one is None else assessment_record(one)
+                for name, one in zip(sides, found, strict=True)
+            },
+            "groups": group_records(result.groups),
+            "worst_slice": None if result.worst is None else result.worst.summary,
+            "by_group": None if trials is None else by_group_record(trials),
+            "deploy": [
+                asdict(snippet)
+                for snippet in deployment_snippets(
+                    deployed, method=choice.row.method, scores=result.fitted.kind
+                )
+                if own is not None or not is_kept
+            ],
+            "methods": [method_record(row, comparison, choice) for row in comparison.rows],
+            "skipped": [list(pair) for pair in comparison.skipped],
+            **figures,
+            "positive": positive,
+            "classes": class_table(before, after, labels, k, weights),
+            "entries": entries.record(),
+            "mistakes": mistakes(before, after, labels, _row_ids(judged)),
+            "rows": None if grid is None else packed_sample(read.logits, labels, weights, 0),
+            "criterion": None if grid is None else criterion_record(grid),
+            "provenance": asdict(result.provenance) | {"files": [asdict(f) for f in files]},
+        }
+    )
+
+
+def _row_ids(read: Predictions) -> list[Any] | None:
+    """Return what the file calls each row; None where no column is an id, or rows are many."""
+    name = next((name for name in read.layout.names if Named(name).is_id), None)
+    if name is None or read.layout.rest is None or read.n_rows > MOST_IDS:
+        return None
+    found: list[Any] = read.layout.rest().column(name).to_pylist()
+    return found
 
 
 def evaluation_page(found: Evaluation, *, command: str = "", seed: int = 0) -> str:

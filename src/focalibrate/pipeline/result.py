@@ -2,7 +2,7 @@
 
 import math
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -12,29 +12,20 @@ from focalibrate._atomic import claim_folder, finish_folder, json_text
 from focalibrate.calibrate import Calibrator
 from focalibrate.comparison import Choice, Comparison, GroupChoice, Verdict
 from focalibrate.comparison.result import MEANS
-from focalibrate.io import Predictions
-from focalibrate.io.roles.vocabulary import Named
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.groups import GroupAssessment
 from focalibrate.metrics.slices import WorstSlice
 from focalibrate.pipeline.examples import Examples
+from focalibrate.pipeline.pages import result_page
 from focalibrate.pipeline.record import (
     comparison_record,
     method_row,
     score_record,
     worst_record,
 )
-from focalibrate.report import (
-    PageData,
-    Provenance,
-    criterion_grid,
-    page_data,
-    write_report,
-)
+from focalibrate.report import PageData, Provenance, write_report
 
-MOST_IDS = 1_000_000
-"""Of more rows, ids are not read a second time for the list of mistakes."""
 COLUMNS: tuple[tuple[str, MetricName, str], ...] = (
     ("log loss", "nll", "{:.4f}"),
     ("Brier score", "brier", "{:.4f}"),
@@ -153,44 +144,7 @@ class CalibrationResult:
 
     def page_data(self) -> PageData:
         """Return what the page shows; with `trained_gamma`, also the criterion over γ and T."""
-        comparison = self.comparison
-        if self.sizes is not None:
-            comparison = replace(
-                comparison, n_judged=self.judged.n_rows, weights=self.judged.weights
-            )
-        grid = None
-        if comparison.settings.trained_gamma is not None:
-            grid = criterion_grid(
-                self.fitted.logits,
-                self.fitted.labels,
-                criterion=comparison.settings.criterion,
-                n_bins=comparison.settings.n_bins,
-                seed=comparison.seed,
-            )
-        # Without, rows were left out: numbers of rows are not the file's.
-        is_whole = self.judged.layout.rest is not None
-        data = page_data(
-            comparison,
-            self.choice,
-            self.judged.logits,
-            self.judged.labels,
-            provenance=self.provenance,
-            class_names=self.class_names,
-            criterion=grid,
-            assessment=self.assessment,
-            assessment_after=self.assessment_after,
-            groups=self.groups,
-            worst=self.worst,
-            by_group=self.by_group,
-            found=self.verdict,
-            scores=self.fitted.kind,
-            file=self.judged.source.name if is_whole else None,
-            ids=_row_ids(self.judged),
-            are_answers=self.judged.are_answers,
-        )
-        if self.sizes is not None:  # the table and the verdict are about all rows
-            data.document.update(n_judged=self.comparison.n_judged)
-        return data
+        return result_page(self)
 
     def save(
         self,
@@ -234,12 +188,3 @@ class CalibrationResult:
             f"<table><thead><tr><th>method</th>{head}</tr></thead>"
             f"<tbody>{''.join(rows)}</tbody></table>"
         )
-
-
-def _row_ids(read: Predictions) -> list[Any] | None:
-    """Return what the file calls each row; None where no column is an id, or rows are many."""
-    name = next((name for name in read.layout.names if Named(name).is_id), None)
-    if name is None or read.layout.rest is None or read.n_rows > MOST_IDS:
-        return None
-    found: list[Any] = read.layout.rest().column(name).to_pylist()
-    return found

@@ -1,14 +1,7 @@
 """The result of a comparison as one HTML page: self-contained, interactive, offline.
 
-`page_data` gathers everything the page shows, `write_report` writes the file::
-
-    data = page_data(
-        comparison, choice, test_logits, test_labels,
-        provenance=Provenance(command="focalibrate calibrate val.npz", version=__version__,
-                              seed=0, made_at="2026-11-15", files=(SourceFile(...),)),
-        class_names=("cat", "dog"),
-    )
-    write_report("report.html", data)
+`focalibrate.calibrate_predictions(...).page_data()` is what the page of a job shows;
+`write_report` writes it.
 
 `reliability_diagram` and the like draw in notebooks.
 """
@@ -19,7 +12,6 @@ from focalibrate.report.page import (
     PageData,
     Provenance,
     SourceFile,
-    page_data,
     render_report,
     write_report,
 )
@@ -43,7 +35,6 @@ __all__ = [
     "binned_diagram",
     "criterion_grid",
     "deployment_snippets",
-    "page_data",
     "reliability_diagram",
     "render_report",
     "simplex_map",

@@ -1,6 +1,7 @@
 import json
 import re
 import tracemalloc
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,15 +11,14 @@ from tests.unit.report.test_packed import unpack
 from focalibrate import calibrate_predictions
 from focalibrate.calibrate import FitReport, Identity, fit_focal_temperature
 from focalibrate.calibrate.fit_focal_temperature import FINE_TEMPERATURES, FOCAL_GAMMAS
-from focalibrate.comparison import choose, compare_methods
 from focalibrate.metrics import adaptive_ece, assess_groups, classwise_ece, ece
+from focalibrate.pipeline import DataWarning
 from focalibrate.report import (
     SCHEMA_VERSION,
     CriterionGrid,
     Provenance,
     SourceFile,
     criterion_grid,
-    page_data,
     render_report,
     write_report,
 )
@@ -40,30 +40,40 @@ def simulate(n, k, *, scale=2.0, seed=0):
     return scale * truth, (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
 
 
+def job(val, test=None, **options):
+    """Return the result of a job with `MADE` as its provenance."""
+    options = {"methods": ["temperature"], "n_resamples": 10} | options
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        found = calibrate_predictions(logits=val[0], labels=val[1], test=test, **options)
+    return replace(found, provenance=MADE)
+
+
 @pytest.fixture(scope="module")
-def judged():
-    val, test = simulate(400, 4), simulate(500, 4, seed=1)
+def result():
     methods = ["temperature", "histogram"]
-    comparison = compare_methods(*val, *test, methods=methods, n_resamples=20)
-    return comparison, choose(comparison), test
+    return job(simulate(400, 4), simulate(500, 4, seed=1), methods=methods, n_resamples=20)
 
 
 @pytest.fixture(scope="module")
-def document(judged):
-    comparison, choice, test = judged
-    return page_data(comparison, choice, *test, provenance=MADE).document
+def judged(result):
+    return result.choice, (result.judged.logits, result.judged.labels)
 
 
-def test_the_document_is_strict_json_and_the_same_every_time(judged, document):
-    comparison, choice, test = judged
-    again = page_data(comparison, choice, *test, provenance=MADE)
+@pytest.fixture(scope="module")
+def document(result):
+    return result.page_data().document
+
+
+def test_the_document_is_strict_json_and_the_same_every_time(result, document):
+    again = result.page_data()
     assert json.loads(again.to_json()) == document
     assert document["schema"] == SCHEMA_VERSION
     assert document["provenance"]["files"][0]["sha256"] == "ab" * 32
 
 
 def test_diagrams_are_those_of_the_metrics(judged, document):
-    _, choice, (logits, labels) = judged
+    choice, (logits, labels) = judged
     for which, calibrator in (("before", Identity()), ("after", choice.row.calibrator)):
         probs = calibrator.probs(logits)
         for bins in (10, 15, 25):
@@ -75,14 +85,14 @@ def test_diagrams_are_those_of_the_metrics(judged, document):
 
 
 def test_the_class_table_averages_to_the_classwise_error(judged, document):
-    _, _, (logits, labels) = judged
+    _, (logits, labels) = judged
     found = np.mean(document["classes"]["ece_before"])
     assert found == pytest.approx(classwise_ece(Identity().probs(logits), labels), rel=1e-3)
     assert sum(document["classes"]["count"]) == len(labels)
 
 
 def test_mistakes_are_wrong_and_fall_in_confidence(judged, document):
-    _, _, (logits, labels) = judged
+    _, (logits, labels) = judged
     confidence = [m["before"] for m in document["mistakes"]]
     assert confidence == sorted(confidence, reverse=True)
     for m in document["mistakes"]:
@@ -107,26 +117,10 @@ def test_methods_carry_parameters_only_where_they_are_gamma_and_temperature(docu
     ],
 )
 def test_a_cross_fit_is_shown_by_the_folds_that_held_out_each_row(method, options):
-    logits, labels = simulate(600, 4)
-    comparison = compare_methods(
-        logits, labels, methods=[method], n_resamples=5, seed=3, **options
-    )
-    choice = replace(choose(comparison), row=comparison.row(method))
-    document = page_data(comparison, choice, logits, labels, provenance=MADE).document
+    found = job(simulate(600, 4), methods=[method], choose=method, seed=3, **options)
+    comparison, document = found.comparison, found.page_data().document
     shown = document["after"]["tables"]["equal-width"][str(comparison.settings.n_bins)]["ece"]
     assert shown == pytest.approx(comparison.row(method).scores["ece"].estimate, rel=1e-5)
-
-
-def test_names_must_be_as_many_as_classes(judged):
-    comparison, choice, test = judged
-    with pytest.raises(ValueError, match=r"`class_names` must name each of the 4 classes, got 1"):
-        page_data(comparison, choice, *test, provenance=MADE, class_names=["a"])
-
-
-def test_other_rows_than_those_judged_are_refused(judged):
-    comparison, choice, (logits, labels) = judged
-    with pytest.raises(ValueError, match=r"the rows evaluated, 500 of 4 classes, got 9 of 4"):
-        page_data(comparison, choice, logits[:9], labels[:9], provenance=MADE)
 
 
 @pytest.fixture(scope="module")
@@ -136,15 +130,26 @@ def wide():
     logits = 1.5 * rng.standard_normal((10_000, 1000), dtype=np.float32)
     labels = rng.integers(1000, size=10_000)
     logits[np.arange(10_000), labels] += 9 * rng.random(10_000, dtype=np.float32)
-    few = logits[:400], labels[:400]
-    comparison = compare_methods(*few, logits, labels, methods=["temperature"], n_resamples=2)
-    return comparison, choose(comparison), logits, labels
+    return job((logits[:400], labels[:400]), (logits, labels), n_resamples=10)
+
+
+@pytest.fixture
+def flat(monkeypatch):
+    """A criterion that takes no time."""
+    grid = CriterionGrid("nll", (0.0, 1.0), (1.0, 2.0), np.ones((2, 2)), 5, 5)
+    monkeypatch.setattr("focalibrate.pipeline.pages.criterion_grid", lambda *_, **__: grid)
+
+
+def focal(result):
+    """Return the page of the same job, had it known the exponent in training."""
+    comparison = result.comparison
+    settings = replace(comparison.settings, trained_gamma=1.0)
+    return replace(result, comparison=replace(comparison, settings=settings)).page_data()
 
 
 @pytest.mark.slow
-def test_a_page_of_ten_thousand_rows_of_a_thousand_classes_can_be_mailed(wide, tmp_path):
-    grid = CriterionGrid("nll", (0.0, 1.0), (1.0, 2.0), np.ones((2, 2)), 5, 5)
-    data = page_data(*wide, provenance=MADE, criterion=grid)
+def test_a_page_of_ten_thousand_rows_of_a_thousand_classes_can_be_mailed(wide, flat, tmp_path):
+    data = focal(wide)
     write_report(tmp_path / "report.html", data)
     assert (tmp_path / "report.html").stat().st_size <= 2_000_000
     assert data.document["rows"]["n"] > 3_000
@@ -153,34 +158,21 @@ def test_a_page_of_ten_thousand_rows_of_a_thousand_classes_can_be_mailed(wide, t
 
 @pytest.mark.slow
 def test_the_logits_are_not_copied(wide):
-    comparison, choice, logits, labels = wide
     tracemalloc.start()
-    page_data(comparison, choice, logits, labels, provenance=MADE)
+    wide.page_data()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 2.5 * logits.nbytes  # blocks of 2 M entries in float64, and sorted columns
+    # blocks of 2 M entries in float64, and sorted columns
+    assert peak < 2.5 * wide.judged.logits.nbytes
 
 
 @pytest.mark.slow
-def test_more_rows_than_a_page_can_hold_are_sampled():
+def test_more_rows_than_a_page_can_hold_are_sampled(flat):
     logits, labels = simulate(30_000, 5)
-    comparison = compare_methods(
-        logits[:300], labels[:300], logits, labels, methods=["temperature"], n_resamples=2
-    )
-    choice = choose(comparison)
-    grid = CriterionGrid("nll", (0.0, 1.0), (1.0, 2.0), np.ones((2, 2)), 5, 5)
-
-    def document(seed):
-        data = page_data(
-            comparison, choice, logits, labels, provenance=MADE, criterion=grid, seed=seed
-        )
-        return data.document
-
-    shown, other = document(0), document(1)
+    shown = focal(job((logits[:300], labels[:300]), (logits, labels))).document
     assert shown["rows"]["n"] == 20_000 < shown["n_judged"] == 30_000
     assert shown["entries"]["n"] == 20_000
     assert sum(shown["before"]["tables"]["equal-width"]["10"]["count"]) == 30_000
-    assert shown["rows"]["gaps"] != other["rows"]["gaps"]
 
 
 def test_without_a_criterion_nothing_can_be_tried(document):
@@ -188,11 +180,10 @@ def test_without_a_criterion_nothing_can_be_tried(document):
     assert document["criterion"] is None
 
 
-@pytest.mark.parametrize(("title", "want"), [(None, "val.npz: calibration report"), ("a", "a")])
-def test_the_title_names_the_file(judged, title, want):
-    comparison, choice, test = judged
-    data = page_data(comparison, choice, *test, provenance=MADE, title=title)
-    assert data.document["title"] == want
+def test_the_title_names_the_file(result, document):
+    assert document["title"] == "val.npz: calibration report"
+    without = replace(result, provenance=replace(MADE, files=()))
+    assert without.page_data().document["title"] == "Calibration report"
 
 
 def test_calibration_errors_have_no_bootstrap_interval(document):
@@ -206,8 +197,7 @@ def test_calibration_errors_have_no_bootstrap_interval(document):
 
 def test_two_classes_are_shown_by_the_probability_of_the_second():
     logits, labels = simulate(300, 2)
-    comparison = compare_methods(logits, labels, methods=["temperature"], n_resamples=2)
-    document = page_data(comparison, choose(comparison), logits, labels, provenance=MADE).document
+    document = job((logits, labels)).page_data().document
     table = document["positive"]["before"]["tables"]["equal-width"]["10"]
     probs = Identity().probs(logits)[:, 1]
     assert sum(table["count"]) == 300
@@ -218,19 +208,9 @@ def test_two_classes_are_shown_by_the_probability_of_the_second():
 def test_whole_weights_are_shown_as_repeated_rows():
     logits, labels = simulate(300, 3)
     weights = np.random.default_rng(0).integers(0, 4, size=300).astype(float)
-    found = compare_methods(logits[:100], labels[:100], logits, labels, methods=["temperature"])
-    choice = choose(found)
-    weighted = page_data(
-        replace(found, weights=weights), choice, logits, labels, provenance=MADE
-    ).document
-    again = np.repeat(np.arange(300), weights.astype(int))
-    repeated = page_data(
-        replace(found, n_judged=len(again)),
-        choice,
-        logits[again],
-        labels[again],
-        provenance=MADE,
-    ).document
+    few, again = (logits[:100], labels[:100]), np.repeat(np.arange(300), weights.astype(int))
+    weighted = job(few, (logits, labels), test_weight=weights).page_data().document
+    repeated = job(few, (logits[again], labels[again])).page_data().document
     assert weighted["is_weighted"]
     for name in ("accuracy", "before", "after"):
         assert weighted[name] == repeated[name]
@@ -240,16 +220,14 @@ def test_whole_weights_are_shown_as_repeated_rows():
 
 def test_rows_of_weight_0_are_not_shown():
     logits, labels = simulate(300, 3)
-    found = compare_methods(logits[:100], labels[:100], logits, labels, methods=["temperature"])
     weights = (labels > 0).astype(float)
-    document = page_data(
-        replace(found, weights=weights), choose(found), logits, labels, provenance=MADE
-    ).document
+    found = job((logits[:100], labels[:100]), (logits, labels), test_weight=weights)
+    document = found.page_data().document
     assert unpack(document["entries"]["labels"]).min() == 1
 
 
 def test_risk_falls_to_the_error_of_all_rows(judged, document):
-    _, _, (logits, labels) = judged
+    _, (logits, labels) = judged
     risk = document["before"]["risk"]
     assert risk["coverage"][-1] == 1
     assert risk["risk"][-1] == pytest.approx((logits.argmax(axis=1) != labels).mean(), rel=1e-4)
@@ -267,15 +245,14 @@ def test_class_names_cannot_leave_the_data():
     assert json.loads(escaped) == [hostile]
 
 
-def test_the_page_is_one_file_that_may_ask_for_nothing(judged, tmp_path):
-    comparison, choice, test = judged
-    names = ["<script>", "</script>", "&amp;", "d"]
-    data = page_data(
-        comparison, choice, *test, provenance=MADE, class_names=names, title="<b>My & model</b>"
-    )
+def test_the_page_is_one_file_that_may_ask_for_nothing(result, tmp_path):
+    files = (SourceFile(name="<b>My & model", sha256=""),)
+    names = ("<script>", "</script>", "&amp;", "d")
+    made = replace(result, class_names=names, provenance=replace(MADE, files=files))
+    data = made.page_data()
     text = render_report(data)
     assert "default-src 'none'" in text
-    assert "<title>&lt;b&gt;My &amp; model&lt;/b&gt;</title>" in text
+    assert "<title>&lt;b&gt;My &amp; model: calibration report</title>" in text
     assert text.count("</script>") == 2
     # No address but the names of XML's own vocabularies, which nobody fetches.
     assert set(re.findall(r"https?://[\w.]+", text)) == {"http://www.w3.org"}
@@ -286,9 +263,8 @@ def test_the_page_is_one_file_that_may_ask_for_nothing(judged, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_page_that_cannot_be_written_leaves_the_old_one(judged, tmp_path, monkeypatch):
-    comparison, choice, test = judged
-    data = page_data(comparison, choice, *test, provenance=MADE)
+def test_a_page_that_cannot_be_written_leaves_the_old_one(result, tmp_path, monkeypatch):
+    data = result.page_data()
     path = tmp_path / "report.html"
     path.write_text("old")
 
@@ -302,14 +278,13 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(judged, tmp_path, monk
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_infinite_scores_become_null(judged):
-    comparison, choice, test = judged
+def test_infinite_scores_become_null(result):
+    comparison = result.comparison
     row = comparison.rows[0]
     infinite = replace(row.scores["nll"], estimate=np.inf, low=np.inf, high=np.inf)
     changed = replace(row, scores=row.scores | {"nll": infinite})
-    data = page_data(
-        replace(comparison, rows=(changed, *comparison.rows[1:])), choice, *test, provenance=MADE
-    )
+    rows = (changed, *comparison.rows[1:])
+    data = replace(result, comparison=replace(comparison, rows=rows)).page_data()
     assert data.document["methods"][0]["scores"]["nll"] == [None, None, None]
 
 
