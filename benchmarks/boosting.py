@@ -18,7 +18,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks._study import Record, markdown, run_missing, write_made
 from benchmarks._timing import Row, compare, interleave
-from focalibrate.boosting import FocalBoostingClassifier, softmax_derivatives
+from focalibrate.boosting import FocalBoostingClassifier, focal_derivatives
 from focalibrate.metrics import adaptive_ece, nll
 
 GAMMAS = (0.0, 2.0)
@@ -66,7 +66,7 @@ def run() -> list[Row]:
         z, y = rng.normal(size=(n, k)) * 2, rng.integers(k, size=n)
         seconds = interleave(
             {
-                "focal": lambda z=z, y=y: softmax_derivatives(z, y, 2.0),
+                "focal": lambda z=z, y=y: focal_derivatives(z, y, 2.0),
                 "softmax": lambda z=z, y=y: softmax_objective(z, y),
             }
         )

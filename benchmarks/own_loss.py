@@ -16,7 +16,7 @@ from scipy.special import expit
 from sklearn.model_selection import train_test_split
 
 from benchmarks._study import Record, markdown, run_missing, write_made
-from focalibrate.boosting import LossObjective
+from focalibrate.boosting import FocalObjective
 from focalibrate.theory import loss_form
 
 TABLES = ("phoneme", "spambase", "keel_magic", "diabetes", "credit_g")
@@ -36,7 +36,7 @@ def log_losses(p: Any, y: Any) -> Any:
     return -np.log(np.clip(np.where(y == 1, p, 1.0 - p), 1e-12, None))
 
 
-def margins_of(library: str, objective: LossObjective, train: Any, *others: Any) -> Any:
+def margins_of(library: str, objective: FocalObjective, train: Any, *others: Any) -> Any:
     """Return, for each set of rows, margins ``[rounds, N]`` after every number of rounds."""
     x, y = train
     last = ROUNDS[-1]
@@ -68,16 +68,16 @@ def margins_of(library: str, objective: LossObjective, train: Any, *others: Any)
 
 def run(x: Any, y: Any, library: str, loss: str, seed: int) -> dict[str, Any]:
     """Return the row of one training."""
-    objective = LossObjective(LOSSES[loss])
+    objective = FocalObjective(loss=LOSSES[loss])
     x, x_test, y, y_test = train_test_split(x, y, test_size=0.3, random_state=seed, stratify=y)
     x, x_val, y, y_val = train_test_split(x, y, test_size=0.25, random_state=seed, stratify=y)
     on_val, on_test = margins_of(library, objective, (x, y), x_val, x_test)
     rows = np.arange(len(y_val))
 
     def own_loss(z: Any) -> float:
-        both = z if objective.loss.head == "sigmoid" else np.stack([0.0 * z, z], axis=1)
+        both = z if LOSSES[loss].head == "sigmoid" else np.stack([0.0 * z, z], axis=1)
         return float(
-            np.asarray(objective.loss.by_label(np.asarray(both, float)))[rows, y_val].mean()
+            np.asarray(LOSSES[loss].by_label(np.asarray(both, float)))[rows, y_val].mean()
         )
 
     best = int(np.argmin([own_loss(np.asarray(z)) for z in on_val]))

@@ -1,5 +1,7 @@
 """Boosted trees trained with focal loss or another, whose probabilities are already recovered."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, Self, final
 
@@ -13,10 +15,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from focalibrate._check import check_choice, check_count, check_positive
-from focalibrate.boosting.catboost import CatBoostLoss, focal_loss_name
-from focalibrate.boosting.derivatives import Curvature
-from focalibrate.boosting.objective import FocalObjective, LossObjective
+from focalibrate._check import check_choice, check_count, check_open_interval, check_positive
+from focalibrate.boosting.objective import Curvature, FocalObjective
+from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.theory import LossForm
 
 Library = Literal["xgboost", "lightgbm", "catboost"]
@@ -55,7 +56,7 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     Attributes:
         classes_: class labels.
-        objective_: the `FocalObjective` or `LossObjective` trained with.
+        objective_: the `FocalObjective` trained with.
         categories_: by name of column, the values that were split as categories.
         booster_: the library's fitted model.
 
@@ -264,29 +265,24 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             )
         return self.n_estimators - done
 
-    def _objective(self, labels: NDArray[np.intp]) -> FocalObjective | LossObjective:
+    def _objective(self, labels: NDArray[np.intp]) -> FocalObjective:
         weight = self.class_weight
-        if self.loss is not None:
-            if weight is not None or self.alpha is not None:
-                raise ValueError(
-                    "`class_weight` and `alpha` must be left out where `loss` is given; weight "
-                    "rows by `sample_weight`."
-                )
-            return LossObjective(self.loss)
         if isinstance(weight, str):
             check_choice(weight, ("balanced",), name="class_weight")
             weight = tuple(len(labels) / (len(self.classes_) * np.bincount(labels)))
         elif isinstance(weight, dict):
             weight = tuple(float(weight.get(name, 1.0)) for name in self.classes_.tolist())
-        elif weight is not None:
-            weight = tuple(float(w) for w in weight)
         if self.alpha is not None and len(self.classes_) > 2:
             raise ValueError(
                 f"`alpha` must be left out for {len(self.classes_)} classes, got {self.alpha!r}. "
                 "Pass `class_weight`, one number per class."
             )
         return FocalObjective(
-            gamma=self.gamma, alpha=self.alpha, class_weight=weight, curvature=self.curvature
+            self.gamma,
+            alpha=self.alpha,
+            class_weight=weight,
+            curvature=self.curvature,
+            loss=self.loss,
         )
 
     def _settings(self, names: dict[str, str]) -> dict[str, Any]:
@@ -354,8 +350,8 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         settings = self._settings(names | {"n_jobs": "thread_count", "max_depth": "depth"})
         settings = {"verbose": False, "allow_writing_files": False} | settings
         settings["iterations"] = self._rounds_left(previous.tree_count_ if previous else 0)
-        if isinstance(self.objective_, LossObjective):
-            own = CatBoostLoss(self.objective_)
+        if self.objective_.loss is not None:
+            own = _CatBoostLoss(self.objective_)
             settings |= {"loss_function": own, "eval_metric": own}
         else:
             low, high = self.objective_.weights or (0.5, 0.5)
@@ -363,3 +359,67 @@ class FocalBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         model = import_module("catboost").CatBoost(settings)
         stop = self.early_stopping_rounds
         return model.fit(data, eval_set=kept_back, early_stopping_rounds=stop, init_model=previous)
+
+
+def focal_loss_name(gamma: float, alpha: float) -> str:
+    """Return CatBoost's name of the two-class focal loss, for ``loss_function=…``.
+
+    Example:
+        >>> focal_loss_name(2.0, 0.25)
+        'Focal:focal_alpha=0.25;focal_gamma=2.0'
+    """
+    check_positive(gamma, name="gamma")
+    check_open_interval(alpha, low=0.0, high=1.0, name="alpha")
+    return f"Focal:focal_alpha={float(alpha)!r};focal_gamma={float(gamma)!r}"
+
+
+def recovery_of_catboost(model: Any) -> PosteriorRecovery:
+    """Return the calibrator for a CatBoost model trained with its own ``Focal`` loss.
+
+    The exponent and alpha are read from the model's parameters. Apply it to margins,
+    ``model.predict(X, prediction_type="RawFormulaVal")``, as log-odds of class 1.
+
+    Args:
+        model: a fitted `catboost.CatBoost` or `CatBoostClassifier`.
+
+    Raises:
+        ValueError: where the model was trained with another loss.
+    """
+    name = str(model.get_all_params().get("loss_function", ""))
+    head, _, options = name.partition(":")
+    found = dict(part.split("=", 1) for part in options.split(";") if "=" in part)
+    if head != "Focal" or not {"focal_alpha", "focal_gamma"} <= set(found):
+        raise ValueError(
+            f"`model` must be trained with CatBoost's Focal loss, but its loss is {name!r}. Train "
+            f"with loss_function={focal_loss_name(2.0, 0.25)!r}; other losses need no recovery."
+        )
+    alpha = float(found["focal_alpha"])
+    return PosteriorRecovery(gamma=float(found["focal_gamma"]), class_weight=(1.0 - alpha, alpha))
+
+
+@dataclass  # CatBoost writes attributes of its own
+class _CatBoostLoss:
+    """A loss of two classes as CatBoost's ``loss_function`` and ``eval_metric``."""
+
+    objective: FocalObjective
+
+    def calc_ders_range(
+        self, margins: Any, labels: Any, weights: Any
+    ) -> list[tuple[float, float]]:
+        """Return for each row how the loss falls: CatBoost climbs."""
+        found = self.objective(np.asarray(labels), np.asarray(margins), weights)
+        return list(zip(*(-x for x in found), strict=True))
+
+    def evaluate(self, margins: Sequence[Any], labels: Any, weights: Any) -> tuple[float, float]:
+        """Return the sum of the losses and that of the weights."""
+        total = float(len(labels) if weights is None else np.sum(weights))
+        mean = self.objective.mean_loss(np.asarray(labels), np.asarray(margins[0]), weights)
+        return mean * total, total
+
+    def get_final_error(self, error: float, weight: float) -> float:
+        """Return the mean loss."""
+        return error / weight
+
+    def is_max_optimal(self) -> bool:
+        """Return that lower is better."""
+        return False

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from focalibrate.boosting import FocalObjective, LossObjective, recover_from_objective
+from focalibrate.boosting import FocalObjective, recover_from_objective
 from focalibrate.theory import RecoveryWarning, loss_form, recover_posterior
 
 MARGINS = np.random.default_rng(0).normal(size=40) * 2
@@ -51,7 +51,7 @@ def test_our_focal_objective_gives_the_same_as_its_closed_form():
     ids=str,
 )
 def test_the_objective_of_a_named_loss_leads_back_to_its_closed_form(form):
-    objective = LossObjective(form)
+    objective = FocalObjective(loss=form)
     found = recover_from_objective(MARGINS, objective, second_order=False)
     assert_allclose(found, objective.probs(MARGINS), atol=1e-6)
 
@@ -59,7 +59,7 @@ def test_the_objective_of_a_named_loss_leads_back_to_its_closed_form(form):
 def test_several_classes_and_native_data():
     form = loss_form("poly_focal", gamma=1.0, epsilon=0.5)
     z = np.random.default_rng(2).normal(size=(20, 3))
-    objective = LossObjective(form)
+    objective = FocalObjective(loss=form)
     assert_allclose(objective.probs(z), recover_posterior(logits=z, loss=form))
 
     class Data:
@@ -72,7 +72,7 @@ def test_several_classes_and_native_data():
     for got, want in zip(objective(z, Data()), objective(np.zeros(20), z), strict=True):
         assert_allclose(got, want)
     with pytest.raises(ValueError, match="of single labels"):
-        LossObjective(loss_form("asymmetric", gamma_pos=1.0, gamma_neg=4.0, margin=0.0))(
+        FocalObjective(loss=loss_form("asymmetric", gamma_pos=1.0, gamma_neg=4.0, margin=0.0))(
             np.zeros(20), z
         )
 
@@ -80,14 +80,14 @@ def test_several_classes_and_native_data():
 def test_rows_below_the_margin_are_counted():
     form = loss_form("asymmetric", gamma_pos=1.0, gamma_neg=4.0, margin=0.1)
     with pytest.warns(RecoveryWarning, match="1 of 2 rows have no posterior"):
-        found = LossObjective(form).probs(np.array([-4.0, 1.0]))
+        found = FocalObjective(loss=form).probs(np.array([-4.0, 1.0]))
     assert np.isnan(found[0]).all()
     assert np.isfinite(found[1]).all()
 
 
 @pytest.mark.parametrize(
     "objective",
-    [FocalObjective(2.0), LossObjective(loss_form("poly_focal", gamma=2.0, epsilon=0.0))],
+    [FocalObjective(2.0), FocalObjective(loss=loss_form("poly_focal", gamma=2.0, epsilon=0.0))],
     ids=["focal", "named"],
 )
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from numpy.testing import assert_allclose
 
-from focalibrate.boosting import binary_derivatives, softmax_derivatives
-from focalibrate.boosting.derivatives import FLOOR
+from focalibrate.boosting import focal_derivatives
+from focalibrate.boosting.objective import FOCAL_FLOOR
 
 
 def loss(z, label, gamma):
@@ -37,10 +37,10 @@ def by_high_precision(z, label, gamma):
 def test_derivatives_against_sixty_digits(z, gamma):
     for label in range(3):
         want_g, want_h = by_high_precision(z, label, gamma)
-        g, h = softmax_derivatives(np.array([z]), np.array([label]), gamma)
-        _, bound = softmax_derivatives(np.array([z]), np.array([label]), gamma, curvature="bound")
+        g, h = focal_derivatives(np.array([z]), np.array([label]), gamma)
+        _, bound = focal_derivatives(np.array([z]), np.array([label]), gamma, curvature="bound")
         assert_allclose(g[0], want_g, rtol=1e-9, atol=1e-300)
-        assert_allclose(h[0], np.maximum(want_h, FLOOR * bound[0]), rtol=1e-8, atol=1e-24)
+        assert_allclose(h[0], np.maximum(want_h, FOCAL_FLOOR * bound[0]), rtol=1e-8, atol=1e-24)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
@@ -48,16 +48,16 @@ def test_derivatives_against_sixty_digits(z, gamma):
 def test_derivatives_of_one_log_odds_against_sixty_digits(s, gamma):
     for label in range(2):
         want_g, want_h = by_high_precision([0.0, s], label, gamma)
-        g, h = binary_derivatives(np.array([s]), np.array([label]), gamma)
-        _, bound = binary_derivatives(np.array([s]), np.array([label]), gamma, curvature="bound")
+        g, h = focal_derivatives(np.array([s]), np.array([label]), gamma)
+        _, bound = focal_derivatives(np.array([s]), np.array([label]), gamma, curvature="bound")
         assert_allclose(g[0], want_g[1], rtol=1e-9, atol=1e-300)
-        assert_allclose(h[0], np.maximum(want_h[1], FLOOR * bound[0]), rtol=1e-8, atol=1e-24)
+        assert_allclose(h[0], np.maximum(want_h[1], FOCAL_FLOOR * bound[0]), rtol=1e-8, atol=1e-24)
 
 
 @given(seed=st.integers(0, 2**32 - 1), gamma=st.floats(0.0, 8.0), scale=st.floats(0.1, 1e4))
 def test_finite_and_never_negative_at_any_margin(seed, gamma, scale):
     rng = np.random.default_rng(seed)
-    g, h = softmax_derivatives(rng.normal(size=(5, 4)) * scale, rng.integers(4, size=5), gamma)
+    g, h = focal_derivatives(rng.normal(size=(5, 4)) * scale, rng.integers(4, size=5), gamma)
     assert np.isfinite(g).all()
     assert np.isfinite(h).all()
     assert (h >= 0).all()
@@ -67,13 +67,13 @@ def test_finite_and_never_negative_at_any_margin(seed, gamma, scale):
 def test_gamma_zero_is_the_log_loss():
     z, y = np.random.default_rng(0).normal(size=(6, 3)), np.arange(6) % 3
     v = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    g, h = softmax_derivatives(z, y, 0.0)
+    g, h = focal_derivatives(z, y, 0.0)
     assert_allclose(g, v - np.eye(3)[y], rtol=1e-12, atol=1e-15)
     assert_allclose(h, v * (1 - v), rtol=1e-12)
 
 
 def test_a_bad_exponent_or_curvature_is_refused():
     with pytest.raises(ValueError, match="`gamma` must be a finite number >= 0, got -1"):
-        binary_derivatives(np.zeros(1), np.zeros(1), -1.0)
+        focal_derivatives(np.zeros(1), np.zeros(1), -1.0)
     with pytest.raises(ValueError, match="`curvature` must be one of exact, bound; got 'best'"):
-        binary_derivatives(np.zeros(1), np.zeros(1), 1.0, curvature="best")
+        focal_derivatives(np.zeros(1), np.zeros(1), 1.0, curvature="best")
