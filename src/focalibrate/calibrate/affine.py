@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Array, Floats, device, namespace, working_dtype
 from focalibrate._check import check_choice, check_gamma, check_open_interval, check_positive
 from focalibrate._stable import log_softmax
-from focalibrate.calibrate.calibrator import Calibrator, check_numbers, check_temperature
+from focalibrate.calibrate.calibrator import Calibrator, check_temperature
 from focalibrate.calibrate.fit_focal_temperature import lowest_focal_temperature
 from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.optimise import (
@@ -71,19 +71,16 @@ def _check_affine(own: Any) -> None:
         check_gamma(own.gamma, minimum=-1.0)
         check_temperature(own.temperature)
         check_open_interval(own.mix, low=0.0, high=1.0, name="mix")
-    check_numbers(own.bias, name="bias")
     k = len(own.bias)
     if hasattr(own, "scale"):
-        check_numbers(own.scale, name="scale")
         if len(own.scale) != k or k < 2:
             raise ValueError(
                 f"`scale` and `bias` must have one entry per class, got {len(own.scale)} and {k}."
             )
         return
-    if not isinstance(own.matrix, tuple) or len(own.matrix) != k or k < 2:
+    if len(own.matrix) != k or k < 2:
         raise ValueError("`matrix` and `bias` must have one row and one entry per class.")
     for row in own.matrix:
-        check_numbers(row, name="matrix")
         if len(row) != k:
             raise ValueError(f"`matrix` must be square, got a row of {len(row)} numbers.")
 
@@ -272,7 +269,7 @@ def fit_vector_scaling(rows: Rows, *, start: Calibrator | None = None) -> Vector
     bias = bias - bias.mean()
     at_bound = bool(max(np.abs(scale).max(), np.abs(bias).max()) > LARGE)
     at_bound |= bool(plain.report and plain.report.at_bound)
-    found = VectorScaling(_frozen(scale / plain.temperature), _frozen(bias))
+    found = VectorScaling(scale / plain.temperature, bias)
     if at_bound:
         warn(
             f"{found.describe()}: a scale or bias is very large, as the log loss still falls "
@@ -315,7 +312,7 @@ def _fit_structured(
     near = _changes(start) if isinstance(start, kind) else None
     result = _regressed(rows, z, _tempered(z, gamma, temperature, mix), penalty, near)
     weights, bias = _of_changes(result.x, rows.n_classes)
-    found = kind(gamma, temperature, mix, _frozen(weights), _frozen(bias - bias.mean()))
+    found = kind(gamma, temperature, mix, weights, bias - bias.mean())
     return rows.finish(found, result)
 
 
@@ -338,7 +335,7 @@ def fit_dirichlet(
     near = _changes(start) if isinstance(start, DirichletCalibration) else None
     result = _regressed(rows, z, np.asarray(_cut_logs(z)), penalty, near)
     matrix, bias = _of_changes(result.x, k)
-    return rows.finish(DirichletCalibration(_frozen(matrix), _frozen(bias)), result)
+    return rows.finish(DirichletCalibration(matrix, bias), result)
 
 
 def _penalties(k: int, off_diagonal: float, diagonal: float, bias: float) -> Floats:
@@ -357,16 +354,12 @@ def _changes(own: Any) -> Floats:
     return np.concatenate([weights.T - np.eye(len(bias)), bias[:, None]], axis=1).ravel()
 
 
-def _of_changes(changes: Floats, k: int) -> tuple[Floats, Floats]:
+def _of_changes(changes: Floats, k: int) -> tuple[Any, Any]:
     """Return scales ``[K]`` or a matrix ``[K, K]``, and the bias."""
     if len(changes) == 2 * k:
         return 1.0 + changes[:k], changes[k:]
     table = changes.reshape(k, k + 1)
     return np.eye(k) + table[:, :k], table[:, k]
-
-
-def _frozen(values: Floats) -> Any:
-    return tuple(map(tuple, values.tolist())) if values.ndim == 2 else tuple(values.tolist())
 
 
 def _regressed(

@@ -3,9 +3,10 @@
 import json
 import math
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
@@ -38,8 +39,8 @@ VERSION = 1
 class Calibrator(ABC):
     """A frozen map from scores, logits or probabilities, to calibrated probabilities.
 
-    Final subclasses are frozen dataclasses whose fields are numbers or nested tuples of
-    numbers (a pool's members: calibrators), checked on construction.
+    Final subclasses are frozen dataclasses. Fields of numbers, or of nested tuples of them, are
+    checked on construction, where lists and arrays become tuples.
     """
 
     class_names: tuple[str, ...] | None = field(default=None, repr=False)
@@ -67,6 +68,11 @@ class Calibrator(ABC):
     """Whether it looks up probabilities, which float32 would move across the edges of a table."""
 
     def __post_init__(self) -> None:
+        for f in _own_fields(type(self)):
+            value = getattr(self, f.name)
+            if "float" in str(f.type) and not (value is None and f.default is None):
+                numbers = frozen_numbers(value, f.name, depth=str(f.type).count("tuple"))
+                object.__setattr__(self, f.name, numbers)
         self._check()
         own = self._own_classes()
         if self.n_classes is None:
@@ -82,7 +88,7 @@ class Calibrator(ABC):
             )
 
     def _check(self) -> None:  # noqa: B027  (identity has nothing to check)
-        """Raise `ValueError` unless the parameters are valid."""
+        """Raise `ValueError` unless the parameters, which are finite numbers, are valid."""
 
     def _own_classes(self) -> int | None:
         """Return the number of classes that the parameters are for; None: any."""
@@ -236,23 +242,27 @@ class Calibrator(ABC):
         return document | {name: getattr(self, name) for name in _SAVED if getattr(self, name)}
 
     def _parameters(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _own_names(type(self))}
+        values = ((f, getattr(self, f.name)) for f in _own_fields(type(self)))
+        return {f.name: _plain(value) for f, value in values if value != f.default}
 
     @classmethod
     def _from_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the constructor arguments that the JSON object `parameters` holds."""
-        names = _own_names(cls)
-        check_keys(parameters, names, what=f"parameters of {cls.kind!r}")
-        return {name: frozen_numbers(parameters[name], name) for name in names}
+        own = _own_fields(cls)
+        check_keys(
+            parameters,
+            tuple(f.name for f in own if f.default is MISSING),
+            what=f"parameters of {cls.kind!r}",
+            optional=tuple(f.name for f in own if f.default is not MISSING),
+        )
+        return parameters
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibrator to `path` as JSON, whole or not at all.
 
         Numbers are written so that reading gives the same float64.
         """
-        text = json_text(self.to_dict())
-        with atomic_path(os.fspath(path), force=True) as beside:
-            beside.write_text(text, encoding="utf-8")
+        write_document(path, self.to_dict())
 
     def to_torch(self, *, scores: ScoreKind | None = None) -> "CalibratorModule":
         """Return a torch module from scores to probabilities (needs torch).
@@ -288,7 +298,8 @@ class Calibrator(ABC):
         try:
             return cls.from_dict(read_document(path))
         except ValueError as error:  # includes invalid JSON and invalid UTF-8
-            raise in_file(path, error) from error
+            text = str(error)  # which may contain a name from the file, of any length
+            raise ValueError(f"{path}: {text[:1000]}{'...' * (len(text) > 1000)}") from error
 
     @classmethod
     def from_dict(cls, document: Any) -> Self:
@@ -344,15 +355,29 @@ def _shared_fields(document: dict[str, Any]) -> dict[str, Any]:
         shared["class_names"] = tuple(names)
     for name in ("zero_mix", "uniform_mix"):
         if name in document:
-            shared[name] = frozen_numbers(document[name], name)
+            shared[name] = frozen_numbers(document[name], name, depth=0)
     return shared | {key: document[key] for key in ("n_classes", "fitted_on") if key in document}
 
 
 _SAVED = ("class_names", "zero_mix", "uniform_mix", "n_classes", "fitted_on")
 
 
-def _own_names(cls: Any) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(cls) if f.name not in (*_SAVED, "report"))
+def _own_fields(cls: Any) -> list[Field[Any]]:
+    return [f for f in fields(cls) if f.name not in (*_SAVED, "report")]
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON has it."""
+    if isinstance(value, tuple) and value and isinstance(value[0], Calibrator):
+        return [member.to_dict() for member in value]
+    return value
+
+
+def read_member(document: Any, owner: type[Calibrator]) -> Calibrator:
+    """Return a calibrator that one of the kind `owner` holds."""
+    if isinstance(document, dict) and document.get("kind") == owner.kind:
+        raise ValueError(f"A calibrator of kind {owner.kind!r} must not hold one of its kind.")
+    return Calibrator.from_dict(document)
 
 
 def check_temperature(temperature: Any, *, name: str = "temperature") -> None:
@@ -362,14 +387,27 @@ def check_temperature(temperature: Any, *, name: str = "temperature") -> None:
         raise ValueError(f"`{name}` must be a finite number > 0, got {temperature!r}.")
 
 
-def check_numbers(values: Any, *, name: str) -> None:
-    """Raise `ValueError` unless `values` is a tuple of finite numbers."""
-    # By type and by `map`: a matrix of 1000 classes has a million numbers.
-    kinds = set(map(type, values)) if isinstance(values, tuple) else {tuple}
-    is_number = all(issubclass(kind, (int, float)) and kind is not bool for kind in kinds)
-    is_good = is_number and all(map(math.isfinite, values))
-    if not is_good:
-        raise ValueError(f"`{name}` must be a tuple of finite numbers, got {values!r:.80}.")
+def frozen_numbers(values: Any, name: str, *, depth: int) -> Any:
+    """Return a finite number as a float, and lists or arrays `depth` deep as tuples of them."""
+    if isinstance(values, (np.ndarray, np.generic)):
+        values = values.tolist()
+    if depth and isinstance(values, (list, tuple)):
+        # By `map`: a matrix of 1000 classes has a million numbers.
+        if depth == 1 and set(map(type, values)) == {float} and all(map(math.isfinite, values)):
+            return tuple(values)
+        return tuple(frozen_numbers(value, name, depth=depth - 1) for value in values)
+    is_number = isinstance(values, (int, float)) and not isinstance(values, bool)
+    if depth or not is_number or not abs(values) <= sys.float_info.max:
+        what = "lists of finite numbers" if depth else "finite numbers only"
+        raise ValueError(f"`{name}` must hold {what}, got {values!r:.80}.")
+    return float(values)
+
+
+def write_document(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
+    """Write a calibrator's JSON, whole or not at all."""
+    text = json_text(document)
+    with atomic_path(os.fspath(path), force=True) as beside:
+        beside.write_text(text, encoding="utf-8")
 
 
 def read_document(path: str | os.PathLike[str]) -> Any:
@@ -397,12 +435,6 @@ def check_version(document: dict[str, Any], *, form: str, version: int) -> None:
         )
 
 
-def in_file(path: str | os.PathLike[str], error: ValueError) -> ValueError:
-    """Return the error with the name of the file in front, and not too long."""
-    text = str(error)  # which may contain a name from the file, of any length
-    return ValueError(f"{path}: {text[:1000]}{'...' * (len(text) > 1000)}")
-
-
 def check_keys(
     document: Any, names: tuple[str, ...], *, what: str, optional: tuple[str, ...] = ()
 ) -> None:
@@ -416,22 +448,6 @@ def check_keys(
             f"The {what} must have exactly the fields {list(names)}; missing {missing}, "
             f"not known {extra}."
         )
-
-
-def frozen_numbers(value: Any, name: str) -> Any:
-    """Return numbers as floats and lists as tuples, and refuse anything else."""
-    if isinstance(value, (list, tuple)):
-        return tuple(frozen_numbers(item, name) for item in value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not _is_finite(value):
-        raise ValueError(f"`{name}` must hold finite numbers only, got {value!r:.80}.")
-    return float(value)
-
-
-def _is_finite(value: int | float) -> bool:
-    try:
-        return math.isfinite(float(value))
-    except OverflowError:
-        return False
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Array, to_numpy
-from focalibrate.calibrate.calibrator import Calibrator, check_keys
+from focalibrate.calibrate.calibrator import Calibrator, check_keys, read_member
 
 if TYPE_CHECKING:
     import os
@@ -153,14 +153,11 @@ class GroupedCalibrator(Calibrator):
         groups = parameters["groups"]
         if not isinstance(groups, dict):
             raise ValueError(f"`groups` must be a JSON object, got {type(groups).__name__}.")
-        for member in (parameters["shared"], *groups.values()):
-            if isinstance(member, dict) and member.get("kind") == cls.kind:
-                raise ValueError("`groups` must not hold calibrators by group themselves.")
         return {
             "column": parameters["column"],
-            "shared": Calibrator.from_dict(parameters["shared"]),
+            "shared": read_member(parameters["shared"], cls),
             "groups": tuple(groups),
-            "own": tuple(None if c is None else Calibrator.from_dict(c) for c in groups.values()),
+            "own": tuple(None if c is None else read_member(c, cls) for c in groups.values()),
         }
 
 

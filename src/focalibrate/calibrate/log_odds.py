@@ -12,7 +12,7 @@ from focalibrate._array import Array, Floats, like, namespace, working_dtype
 from focalibrate._check import check_choice
 from focalibrate._stable import log_sigmoid
 from focalibrate.calibrate.affine import MAX_LOG_ODDS
-from focalibrate.calibrate.calibrator import Calibrator, check_numbers
+from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.optimise import logistic_objective, minimise_convex
 from focalibrate.calibrate.report import Minimum
 from focalibrate.calibrate.rows import Rows, check_classes_present
@@ -78,9 +78,6 @@ class PlattScaling(Calibrator):
     fixed_classes: ClassVar[int | None] = 2
     _log_probs = _of_margin
 
-    def _check(self) -> None:
-        check_numbers((self.slope, self.bias), name="slope, bias")
-
     def _margin(self, s: Array) -> Array:
         return self.slope * s + self.bias
 
@@ -114,9 +111,6 @@ class QuadraticScaling(Calibrator):
     kind: ClassVar[str] = "quadratic"
     fixed_classes: ClassVar[int | None] = 2
     _log_probs = _of_margin
-
-    def _check(self) -> None:
-        check_numbers((self.slope, self.bias, self.curvature), name="slope, bias, curvature")
 
     def _margin(self, s: Array) -> Array:
         return s * (self.slope + self.curvature * s) + self.bias
@@ -157,7 +151,6 @@ class BetaCalibration(Calibrator):
     _log_probs = _of_margin
 
     def _check(self) -> None:
-        check_numbers((self.a, self.b, self.c), name="a, b, c")
         if self.a < 0 or self.b < 0:
             raise ValueError(f"`a` and `b` must be >= 0, got {self.a} and {self.b}.")
 
@@ -200,8 +193,6 @@ class SplineCalibration(Calibrator):
     fixed_classes: ClassVar[int | None] = 2
 
     def _check(self) -> None:
-        check_numbers(self.knots, name="knots")
-        check_numbers(self.coefficients, name="coefficients")
         if len(self.knots) != len(self.coefficients) or len(self.knots) < 3:
             raise ValueError(
                 "`knots` and `coefficients` must have the same length, at least 3, got "
@@ -313,7 +304,7 @@ def _fitted(
     labels = np.abs(rows.labels - (pseudo_count / (n_class + 1.0))[rows.labels])
     objective = logistic_objective(features, labels, mass, penalty=penalty, centre=centre)
     result = minimise_convex(objective, centre, lower=lower)
-    return rows.finish(kind(*(result.x @ basis).tolist()), result)
+    return rows.finish(kind(*(result.x @ basis)), result)
 
 
 def fit_spline(rows: Rows, *, start: Calibrator | None = None) -> SplineCalibration:
@@ -321,12 +312,12 @@ def fit_spline(rows: Rows, *, start: Calibrator | None = None) -> SplineCalibrat
     s = two_classes(rows, "SplineCalibration")
     weights = np.ones(len(s)) if rows.weights is None else rows.weights
     is_one = rows.labels == 1
-    knots = _knots_of(s, weights, rows.size)
+    knots: Any = _knots_of(s, weights, rows.size)
     features = np.asarray(natural_basis(s, knots.tolist()))
     roughness = _roughness(knots)
     penalty = _chosen_penalty(s, features, is_one, weights, roughness)
     result = _spline(features, is_one, weights, penalty * roughness)
-    found = SplineCalibration(tuple(knots.tolist()), tuple(result.x.tolist()))
+    found = SplineCalibration(knots, result.x)
     return rows.finish(found, result, value=_loss(features, is_one, weights, result.x))
 
 

@@ -101,12 +101,8 @@ def _fit_posterior_recovery(
     target_prior: Sequence[float] | None = None,
     start: Calibrator | None = None,
 ) -> PosteriorRecovery:
-    per_class = {"class_weight": class_weight, "prior": prior, "target_prior": target_prior}
-    given: dict[str, Any] = {
-        name: None if values is None else tuple(map(float, values))
-        for name, values in per_class.items()
-    }
-    found = PosteriorRecovery(gamma, loss=loss, label_smoothing=label_smoothing, **given)
+    per_class: Any = {"class_weight": class_weight, "prior": prior, "target_prior": target_prior}
+    found = PosteriorRecovery(gamma, loss=loss, label_smoothing=label_smoothing, **per_class)
     return _unfitted(found, rows)
 
 

@@ -9,10 +9,8 @@ import numpy as np
 from focalibrate._array import Array, Floats, namespace, working_dtype
 from focalibrate.calibrate.calibrator import (
     Calibrator,
-    check_keys,
-    check_numbers,
     check_temperature,
-    frozen_numbers,
+    read_member,
 )
 from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.optimise import minimise_convex
@@ -38,7 +36,6 @@ class Average(Calibrator):
     is_table: ClassVar[bool] = True
 
     def _check(self) -> None:
-        check_numbers(self.weights, name="weights")
         if not self.members or len(self.members) != len(self.weights):
             raise ValueError(
                 "`members` must be at least one calibrator with a weight each, got "
@@ -73,23 +70,12 @@ class Average(Calibrator):
         found = xp.where(is_possible & (top > LEAST_LOG), logs, xp.full_like(logs, -xp.inf))
         return xp.astype(found, x.dtype)
 
-    def _parameters(self) -> dict[str, Any]:
-        members = [member.to_dict() for member in self.members]
-        return {"members": members, "weights": self.weights}
-
     @classmethod
     def _from_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        check_keys(parameters, ("members", "weights"), what="parameters of 'average'")
-        members = parameters["members"]
+        members = super()._from_parameters(parameters)["members"]
         if not isinstance(members, (list, tuple)):
             raise ValueError(f"`members` must be a list, got {type(members).__name__}.")
-        for member in members:
-            if isinstance(member, dict) and member.get("kind") == cls.kind:
-                raise ValueError("`members` must not be averages themselves.")
-        return {
-            "members": tuple(Calibrator.from_dict(member) for member in members),
-            "weights": frozen_numbers(parameters["weights"], "weights"),
-        }
+        return parameters | {"members": tuple(read_member(member, cls) for member in members)}
 
     def _described(self) -> str:
         parts = zip(self.weights, self.members, strict=True)
@@ -183,7 +169,6 @@ class EnsembleTemperatureScaling(Calibrator):
 
     def _check(self) -> None:
         check_temperature(self.temperature)
-        check_numbers(self.weights, name="weights")
         if len(self.weights) != 3 or min(self.weights) < 0 or abs(sum(self.weights) - 1) > 1e-9:
             raise ValueError(
                 f"`weights` must be three numbers >= 0 that sum to 1, got {self.weights!r}."

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from focalibrate._array import Array, Floats, device, is_numpy_array, namespace
 from focalibrate._check import check_n_bins
 from focalibrate._stable import log_softmax
-from focalibrate.calibrate.calibrator import Calibrator, check_numbers
+from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.rows import (
     Rows,
     check_classes_present,
@@ -53,13 +53,11 @@ def _rounded(p: Array) -> Array:
     return namespace(p).round(p * 10.0**TIE_DIGITS) / 10.0**TIE_DIGITS
 
 
-def check_curves(x: Any, y: Any, names: tuple[str, str], *, longer: int) -> None:
+def check_curves(x: Curves, y: Curves, names: tuple[str, str], *, longer: int) -> None:
     """Raise `ValueError` unless `x` and `y` are one increasing curve per class, in [0, 1]."""
-    if not isinstance(x, tuple) or not isinstance(y, tuple) or len(x) != len(y) or len(x) < 2:
+    if len(x) != len(y) or len(x) < 2:
         raise ValueError(f"`{names[0]}` and `{names[1]}` must have one curve per class.")
     for k, (xs, ys) in enumerate(zip(x, y, strict=True)):
-        check_numbers(xs, name=f"{names[0]}[{k}]")
-        check_numbers(ys, name=f"{names[1]}[{k}]")
         if len(xs) != len(ys) + longer or not ys or any(np.diff(xs) < 0):
             raise ValueError(
                 f"`{names[0]}[{k}]` must not decrease and must match `{names[1]}[{k}]`, got "
@@ -269,7 +267,7 @@ def fit_isotonic(rows: Rows, *, start: Calibrator | None = None) -> IsotonicCali
     curves, error = [], 0.0
     for column, is_label in class_columns(rows):
         x, y, squares = _curve(*_ties(column), is_label, rows.weights)
-        curves.append((tuple(x.tolist()), tuple(y.tolist())))
+        curves.append((x, y))
         error += squares
     scores, values = zip(*curves, strict=True)
     found = IsotonicCalibration(scores, values)
@@ -282,18 +280,19 @@ def fit_histogram_binning(
     """Fit `HistogramBinning`; an empty bin keeps its centre. `start` is not used."""
     check_n_bins(n_bins)
     check_classes_present(rows.labels, rows.n_classes, method="histogram binning")
-    edges = equal_width_edges(n_bins)
+    edges: Any = equal_width_edges(n_bins)
     centres, inner = 0.5 * (edges[:-1] + edges[1:]), np.round(edges[1:-1], TIE_DIGITS)
-    values, error = [], 0.0
+    values: list[Any] = []
+    error = 0.0
     weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     for column, is_label in class_columns(rows):
         index = np.searchsorted(inner, np.round(column, TIE_DIGITS), side="left")
         count = np.bincount(index, weights, n_bins)
         hits = np.bincount(index, weights * is_label, n_bins)
         value = np.where(count > 0, hits / np.where(count > 0, count, 1.0), centres)
-        values.append(tuple(np.clip(value, 0.0, 1.0).tolist()))
+        values.append(np.clip(value, 0.0, 1.0))
         error += float(weights @ (value[index] - is_label) ** 2 / weights.sum())
-    found = HistogramBinning((tuple(edges.tolist()),) * len(values), tuple(values))
+    found = HistogramBinning((edges,) * len(values), tuple(values))
     return rows.finish(found, criterion="squared error", value=error)
 
 
@@ -314,7 +313,7 @@ def fit_venn_abers(rows: Rows, *, start: Calibrator | None = None) -> VennAbers:
         upper = _with_one_more(count, hits)
         lower = 1.0 - _with_one_more(count[::-1], (count - hits)[::-1])[::-1]
         upper, lower = np.clip(upper, 0.0, 1.0), np.clip(lower, 0.0, 1.0)
-        tables.append(tuple(tuple(v.tolist()) for v in (scores, lower, upper)))
+        tables.append((scores, lower, upper))
         merged = (upper / (1.0 - lower + upper))[index]
         error += float(weights @ (merged - is_label) ** 2 / weights.sum())
     scores_, lower_, upper_ = zip(*tables, strict=True)

@@ -1,16 +1,13 @@
 """Calibration of sigmoid heads: labels that do not exclude each other, scores of detectors."""
 
-import json
 import math
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Self, final
 
 import numpy as np
 
 from focalibrate._array import Array, Floats, like, namespace, to_numpy, working_dtype
-from focalibrate._atomic import atomic_path
 from focalibrate._check import (
     check_choice,
     check_gamma,
@@ -24,6 +21,7 @@ from focalibrate.calibrate.calibrator import (
     check_version,
     frozen_numbers,
     read_document,
+    write_document,
 )
 from focalibrate.calibrate.optimise import logistic_objective, minimise_convex
 from focalibrate.theory import recover_log_odds
@@ -64,6 +62,9 @@ class SigmoidCalibrator:
     gamma: float = 0.0
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            numbers = frozen_numbers(value, name, depth=int(name != "gamma"))
+            object.__setattr__(self, name, numbers)
         check_gamma(self.gamma, minimum=-1.0)
         sizes = {len(self.slope), len(self.intercept)} - {1}
         if len(sizes) > 1 or 0 in sizes:
@@ -71,9 +72,6 @@ class SigmoidCalibrator:
                 "`slope` and `intercept` must have one number, or one per label, got "
                 f"{len(self.slope)} and {len(self.intercept)}."
             )
-        for name, values in (("slope", self.slope), ("intercept", self.intercept)):
-            if not all(math.isfinite(x) for x in values):
-                raise ValueError(f"`{name}` must be finite, got {values}.")
 
     @classmethod
     def recovery(cls, gamma: float, *, alpha: float | None = None) -> Self:
@@ -85,9 +83,9 @@ class SigmoidCalibrator:
                 None if the loss had no weights.
         """
         if alpha is None:
-            return cls(gamma=float(gamma))
+            return cls(gamma=gamma)
         check_open_interval(alpha, low=0.0, high=1.0, name="alpha")
-        return cls(intercept=(math.log1p(-alpha) - math.log(alpha),), gamma=float(gamma))
+        return cls(intercept=(math.log1p(-alpha) - math.log(alpha),), gamma=gamma)
 
     @property
     def n_labels(self) -> int | None:
@@ -135,8 +133,7 @@ class SigmoidCalibrator:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibrator to `path` as JSON, whole or not at all."""
         record = {"format": FORMAT, "version": VERSION, "parameters": vars(self)}
-        with atomic_path(Path(path), force=True) as temporary:
-            temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_document(path, record)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -147,7 +144,7 @@ class SigmoidCalibrator:
             check_version(record, form=FORMAT, version=VERSION)
             given = record["parameters"]
             check_keys(given, ("slope", "intercept", "gamma"), what="parameters")
-            return cls(**{name: frozen_numbers(value, name) for name, value in given.items()})
+            return cls(**given)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: is not a sigmoid calibrator ({error}).") from error
 

@@ -11,7 +11,6 @@ from focalibrate._stable import log_sigmoid, log_softmax
 from focalibrate.calibrate.calibrator import (
     Calibrator,
     check_keys,
-    check_numbers,
     check_temperature,
     frozen_numbers,
 )
@@ -88,9 +87,6 @@ class PosteriorRecovery(Calibrator):
             )
         if self.gamma is not None:
             check_gamma(self.gamma, minimum=-1.0)
-        for name in ("class_weight", "prior", "target_prior"):
-            if getattr(self, name) is not None:
-                check_numbers(getattr(self, name), name=name)
         if not self._is_binary:
             self._log_probs(np.zeros((1, self._own_classes() or 2)))
         elif any(self._conditions().values()):
@@ -121,30 +117,27 @@ class PosteriorRecovery(Calibrator):
         }
 
     def _parameters(self) -> dict[str, Any]:
-        given = {name: value for name, value in self._conditions().items() if value}
-        if self.loss is None:
-            return {"gamma": self.gamma, **given}
-        return {"loss": {"name": self.loss.name, **self.loss.parameters}, **given}
+        parameters = super()._parameters()
+        if self.loss is not None:
+            parameters["loss"] = {"name": self.loss.name, **self.loss.parameters}
+        return parameters
 
     @classmethod
     def _from_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        optional = ("class_weight", "label_smoothing", "prior", "target_prior")
-        what = f"parameters of {cls.kind!r}"
-        first = "loss" if "loss" in parameters else "gamma"
-        check_keys(parameters, (first,), what=what, optional=optional)
-        numbers = {k: frozen_numbers(v, k) for k, v in parameters.items() if k != "loss"}
-        if first == "gamma":
-            return numbers
-        given = parameters["loss"]
+        given = super()._from_parameters(parameters).get("loss")
+        if given is None:
+            return parameters
         check_keys(given, ("name",), what=f"loss of {cls.kind!r}", optional=tuple(given))
         if not isinstance(given["name"], str):
             raise ValueError(f"The name of a loss must be text, got {given['name']!r:.80}.")
         settings = {
-            name: None if value is None else frozen_numbers(value, name)
+            name: value
+            if value is None
+            else frozen_numbers(value, name, depth=int(isinstance(value, list)))
             for name, value in given.items()
             if name != "name"
         }
-        return {"loss": loss_form(given["name"], **settings), **numbers}
+        return parameters | {"loss": loss_form(given["name"], **settings)}
 
     def _log_probs(self, x: Array) -> Array:
         if self.loss is None:

@@ -103,7 +103,10 @@ STRUCTURED = {
         ({"parameters": {"temperature": -1.0}}, "`temperature` must be a finite number > 0"),
         ({"parameters": {"temperature": "1"}}, "finite numbers only, got '1'"),
         ({"parameters": {"temperature": True}}, "finite numbers only, got True"),
-        ({"parameters": {"temperature": [1.0]}}, "`temperature` must be a finite number"),
+        (
+            {"parameters": {"temperature": [1.0]}},
+            r"`temperature` must hold finite numbers only, got \[1",
+        ),
         ({"parameters": [1.0]}, "must be a JSON object"),
         ({"parameters": 1, "kind": "posterior_recovery"}, "must be a JSON object"),
         ({"parameters": STRUCTURED | {"mix": [0.1, 0.1]}, "kind": "structured_vector"}, "`mix` "),
@@ -115,6 +118,12 @@ def test_a_file_that_is_not_exactly_right_is_refused(change, message, tmp_path):
     with pytest.raises(ValueError, match=message) as error:
         Calibrator.load(path)
     assert "c.json" in str(error.value)
+
+
+def test_lists_and_arrays_become_tuples_of_floats():
+    found = VectorScaling(np.array([1, 2]), [np.float32(0.5), 0])
+    assert found == VectorScaling((1.0, 2.0), (0.5, 0.0))
+    assert repr(found) == "VectorScaling(scale=(1.0, 2.0), bias=(0.5, 0.0))"
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_what_cannot_be_is_said(call, message):
 def test_nested_groups_in_a_file_are_refused(tmp_path):
     document = FOUND.to_dict()
     document["parameters"]["shared"] = FOUND.to_dict()
-    with pytest.raises(ValueError, match="must not hold calibrators by group"):
+    with pytest.raises(ValueError, match="kind 'by_group' must not hold one of its kind"):
         Calibrator.from_dict(document)
 
 

@@ -64,7 +64,7 @@ def test_columns_taken_in_pieces_give_the_same(rows_of, monkeypatch):
         (((0.0, 1.0),) * 2, ((0.0,),) * 2, "must match"),
         (((1.0, 0.0),) * 2, ((0.0, 1.0),) * 2, "must not decrease"),
         (((0.0, 1.0),) * 2, ((0.0, 2.0),) * 2, r"must lie in \[0, 1\]"),
-        ((1.0, 2.0), (1.0, 2.0), "tuple of finite numbers"),
+        ((1.0, 2.0), (1.0, 2.0), "`scores` must hold lists of finite numbers, got 1.0"),
     ],
 )
 def test_bad_curves_are_refused(scores, values, message):

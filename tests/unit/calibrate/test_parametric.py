@@ -79,10 +79,16 @@ def test_descriptions_are_one_line_with_the_parameters():
         (lambda: TemperatureScaling(float("nan")), "got nan"),
         (lambda: TemperatureScaling("1"), "got '1'"),
         (lambda: PosteriorRecovery(-1.5), "`gamma` must be a finite number >= -1"),
-        (lambda: FocalTemperatureScaling(float("inf"), 1.0), "`gamma` must be"),
+        (
+            lambda: FocalTemperatureScaling(float("inf"), 1.0),
+            "`gamma` must hold finite numbers only",
+        ),
         (lambda: VectorScaling((1.0,), (0.0,)), "one entry per class"),
         (lambda: VectorScaling((1.0, 2.0), (0.0, 1.0, 2.0)), "one entry per class, got 2 and 3"),
-        (lambda: VectorScaling((1.0, float("nan")), (0.0, 1.0)), "`scale` must be a tuple"),
+        (
+            lambda: VectorScaling((1.0, float("nan")), (0.0, 1.0)),
+            "`scale` must hold finite numbers only, got nan",
+        ),
     ],
 )
 def test_bad_parameters_are_refused(make, message):
@@ -134,7 +140,7 @@ def test_recovery_of_a_sigmoid_focal_loss_with_alpha():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"class_weight": [1.0, 2.0]}, "`class_weight` must be a tuple of finite numbers"),
+        ({"class_weight": [1.0, "2"]}, "`class_weight` must hold finite numbers only, got '2'"),
         ({"class_weight": (1.0, 0.0)}, "`class_weight` must hold finite numbers > 0"),
         ({"label_smoothing": 1.0}, r"`label_smoothing` must be a number in \[0, 1\)"),
         ({"prior": (0.5, 0.5)}, "`prior` and `target_prior` must be given together"),
