@@ -67,13 +67,7 @@ Kinds: TypeAlias = tuple[type[Exception], ...]
 
 
 def unpacked(raw: IO[bytes], path: Path, compression: str) -> IO[bytes]:
-    """Return the bytes of an opened file, decompressed.
-
-    Args:
-        raw: the file, which is closed with what is returned.
-        path: what messages call it.
-        compression: its suffix, or "".
-    """
+    """Return the bytes of an opened file, decompressed."""
     if not compression:
         return raw
     try:
@@ -142,12 +136,7 @@ def optional(name: str, path: Path, what: str, instead: str = "") -> Any:
 
 @contextmanager
 def text_file(path: Path, suffix: str) -> Iterator[IO[str]]:
-    """Open a text file to write, compressed as its name says; equal text gives equal bytes.
-
-    Args:
-        path: the file.
-        suffix: of its format, which names it in a zip archive.
-    """
+    """Open a text file to write, compressed as its name says; equal text gives equal bytes."""
     with ExitStack() as stack:
         raw: Any = stack.enter_context(path.open("wb"))
         if path.suffix.lower() in CODECS:

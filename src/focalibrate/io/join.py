@@ -27,14 +27,7 @@ def joined_predictions(
     notes: Sequence[str],
     n_labels: int | None,
 ) -> Predictions:
-    """Return batches one below another, with the notes that need all rows.
-
-    Args:
-        batches: at least one, with the same classes.
-        kept: reads the batches with their other columns.
-        notes: those of the first batch.
-        n_labels: labels in a file of their own, matched by the names of the rows.
-    """
+    """Return batches one below another, with the notes that need all rows."""
     first = batches[0]
     scores = np.concatenate([b.scores for b in batches]) if len(batches) > 1 else first.scores
     whole = replace(

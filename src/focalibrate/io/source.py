@@ -107,13 +107,7 @@ class Part:
 
 
 def sha256_of(parts: Sequence[Part], *, unpacked: bool = False, at_most: int | None = None) -> str:
-    """Return the SHA-256 of the bytes of several files one after another, in hex.
-
-    Args:
-        parts: the files.
-        unpacked: decompress gzip; a damaged file is like no other.
-        at_most: bytes of each file to read.
-    """
+    """Return the SHA-256 of the bytes of several files one after another, in hex."""
     digest = hashlib.sha256()
     for part in parts:
         try:
@@ -131,16 +125,7 @@ def sha256_of(parts: Sequence[Part], *, unpacked: bool = False, at_most: int | N
 
 
 def find_parts(source: Paths, *, limit: int) -> tuple[Path, str, list[Part]]:
-    """Return what messages call the source, its name in one line, and its files in order.
-
-    Args:
-        source: a path, glob or URL, or several of these, or ``-``.
-        limit: most bytes to read from standard input.
-
-    Raises:
-        PredictionFileError: there are none, they are of several formats, or different
-            splits.
-    """
+    """Return what messages call the source, its name in one line, and its files in order."""
     if isinstance(source, (str, Path)):
         parts, path = _parts_of(source, limit), Path(source)
         name = str(source)
@@ -176,12 +161,7 @@ def _parts_of(source: str | Path, limit: int) -> list[Part]:
 
 
 def check_distinct(path: Path, groups: Sequence[Sequence[Part]]) -> None:
-    """Raise where two parts have the same content, or differ in compression only.
-
-    Args:
-        path: what messages call the data set.
-        groups: the files of each part.
-    """
+    """Raise where two parts have the same content, or differ in compression only."""
     plain: dict[PurePath, Part] = {}
     seen: dict[Any, Sequence[Part]] = {}
     sizes = [tuple(map(_unpacked_size, group)) for group in groups]

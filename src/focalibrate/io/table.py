@@ -148,11 +148,7 @@ class Table:
         return found
 
     def values(self, position: int) -> NDArray[Any]:
-        """Return a column as an array: numbers, booleans, a matrix or text.
-
-        Raises:
-            PredictionFileError: it cannot be read, or a cell is not of the column's kind.
-        """
+        """Return a column as an array: numbers, booleans, a matrix or text."""
         found = self._values.get(position)
         if found is None:
             column = self.columns[position]

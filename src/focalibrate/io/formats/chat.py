@@ -141,11 +141,7 @@ def _graded(records: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _truth(path: Path, records: Sequence[Mapping[str, Any]], given: set[str]) -> str | None:
-    """Return the field of the right answers: the first that answers could equal.
-
-    Raises:
-        PredictionFileError: where no answer could: the letters of options, and their numbers.
-    """
+    """Return the field of the right answers: the first that answers could equal."""
     names = dict.fromkeys(name for record in records for name in record)
     likely = [name for name in names if Named(name).is_label]
     others = [name for name in names if RIGHT_ANSWER.fullmatch(plain(name))]

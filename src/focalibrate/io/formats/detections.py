@@ -45,14 +45,6 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
 
     Its columns are `image_id`, `category_id` and `score` of the detection, `correct`, and the
     `iou` with the object it matches. Rows of one image belong together.
-
-    Args:
-        path: detections, see `focalibrate.detection.read_detections`.
-        truth: objects of the same images, see `focalibrate.detection.read_truth`.
-        iou: least overlap of a detection that is right.
-
-    Raises:
-        PredictionFileError: where a file is not of these forms, or they do not belong together.
     """
     try:
         objects = read_truth(truth)

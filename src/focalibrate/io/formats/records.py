@@ -200,17 +200,7 @@ def table_of_columns(
     is_ordered: bool = True,
     is_partial: bool = False,
 ) -> Opened:
-    """Return a table of columns of Python values; None is a missing value.
-
-    Args:
-        path: the file.
-        columns: their values.
-        notes: what was decided while opening the file.
-        class_names: of the classes, if they are stored beside the columns.
-        objects: values of each column of objects, and the positions of its fields.
-        is_ordered: the columns have an order.
-        is_partial: some rows lack some columns.
-    """
+    """Return a table of columns of Python values; None is a missing value."""
     found = [_column(name, cells) for name, cells in columns.items()]
     n_rows = len(next(iter(columns.values()), ()))
     objects = objects or {}

@@ -192,11 +192,7 @@ class _Checked(io.RawIOBase):
         return piece
 
     def check_end(self, done: Callable[[str], None]) -> None:
-        """Raise where a quote is not closed: the rest of the table would be one cell.
-
-        Args:
-            done: takes the SHA-256 of all bytes.
-        """
+        """Raise where a quote is not closed: the rest of the table would be one cell."""
         if self._digest is not None and not self._file.read(1):
             done(self._digest.hexdigest())
         if self._quotes % 2:

@@ -56,11 +56,7 @@ class Roles:
 
 
 def resolve_roles(view: Table, request: Request) -> Roles:
-    """Return the role of every column: given by the caller, or found by name and values.
-
-    Raises:
-        PredictionFileError: if the roles are not certain, with the options that settle them.
-    """
+    """Return the role of every column: given by the caller, or found by name and values."""
     _check_readable(view, request)
 
     def named(option: str) -> list[int]:

@@ -10,7 +10,6 @@ from focalibrate.io.errors import PredictionFileError, RowError, file_error, lis
 from focalibrate.io.roles.facts import Facts, Fixes, Scores
 from focalibrate.io.roles.vocabulary import (
     DERIVED,
-    LABEL_PARTS,
     LABELS_SHOWN,
     outcome_of,
     plain,
@@ -221,7 +220,7 @@ def no_labels(facts: Facts, scores: Scores) -> PredictionFileError:
         i
         for i in free
         if not (schema.is_table and schema.has_names)
-        or view[i].words & LABEL_PARTS
+        or view[i].is_outcome
         or (view.is_kind(i, "text") and plain_values(view, i) & classes)
     ]
     fixes: Fixes = [{option: name} for name in facts.names(named[:2])]

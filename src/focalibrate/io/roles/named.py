@@ -42,11 +42,7 @@ Sets: TypeAlias = Mapping[Meaning, Sequence[list[int]]]
 
 
 def _by_name(facts: Facts, sets: Sets, order: Sequence[Meaning], what: str) -> list[int] | None:
-    """Return the first columns of the first kind that has some.
-
-    Raises:
-        PredictionFileError: others could be it, too, and are not those of the same model.
-    """
+    """Return the first columns of the first kind that has some."""
     ranked = [(kind, some) for kind in order for some in sets.get(kind, ())]
     if not ranked:
         return None
@@ -261,12 +257,7 @@ LEAST_PERCENT = 20
 
 
 def event_columns(facts: Facts) -> Scores | None:
-    """Return the confidence of answers whose outcome another column holds, or None.
-
-    Raises:
-        PredictionFileError: several columns could be either, or a word says neither right nor
-            wrong.
-    """
+    """Return the confidence of answers whose outcome another column holds, or None."""
     view, request = facts.view, facts.request
     is_told = request.kind == "logits" or request.label_column is not None
     if is_told or not view.schema.has_names or not request.wants_labels:

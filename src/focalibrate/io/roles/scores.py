@@ -10,7 +10,7 @@ from focalibrate.io.cells import find_runs, is_numbering
 from focalibrate.io.errors import listing
 from focalibrate.io.roles.chosen import column_scores, positive_scores
 from focalibrate.io.roles.diagnoses import no_scores, unclear_column, unclear_kind
-from focalibrate.io.roles.facts import Facts, Scores
+from focalibrate.io.roles.facts import Facts, Fixes, Scores
 from focalibrate.io.roles.named import (
     event_columns,
     lone_matrix,
@@ -25,11 +25,7 @@ Rule: TypeAlias = Callable[[Facts], Scores | None]
 
 
 def find_scores(facts: Facts) -> Scores:
-    """Return the scores that the first rule of `SCORES` finds.
-
-    Raises:
-        PredictionFileError: none does, with the reason.
-    """
+    """Return the scores that the first rule of `SCORES` finds."""
     for rule in SCORES:
         if facts.view.schema.is_table or rule not in OF_TABLES:
             found = rule(facts)
@@ -166,11 +162,7 @@ def _n_classes(facts: Facts, n_columns: int) -> int | None:
 
 
 def _only_column(facts: Facts) -> Scores | None:
-    """Return the only array of a file, or the only likely column, called as one of two labels.
-
-    Raises:
-        PredictionFileError: it could be the score of the positive class, but nothing says so.
-    """
+    """Return the only array of a file, or the only likely column, called as one of two labels."""
     view, told = facts.view, facts.request
     if not view.schema.is_table:  # an .npy file holds only scores
         is_only = len(view.columns) == 1 and facts.numbers
@@ -226,12 +218,16 @@ def _check_alike(facts: Facts, likely: list[int]) -> None:
     whole = [i for i in likely if is_named and view.is_whole(i)]
     if 0 < len(whole) < len(likely) and view.sums(likely).n_rows >= 5:
         rest = labelled or [i for i in likely if i not in whole]
-        many = len(whole) > 1
+        many, labels = len(whole) > 1, Fixes()
+        if facts.label is None and facts.request.wants_labels and facts.request.need_labels:
+            found = [view.name(i) for i in whole if view[i].is_outcome and view.sums([i]).in_unit]
+            labels = [{"label_column": name, **facts.choices(rest)[0]} for name in found[:2]]
         raise facts.error(
             f"column{'s' if many else ''} {listing(facts.quoted(whole))} "
             f"{'hold' if many else 'holds'} whole numbers only, unlike the others, so "
-            f"{'they' if many else 'it'} may not be classes. Say which columns are classes.",
-            fixes=facts.choices(rest, likely),
+            f"{'they' if many else 'it'} may not be classes. Say which columns are classes"
+            f"{', and which are the labels' if labels else ''}.",
+            fixes=labels or facts.choices(rest, likely),
         )
     if facts.request.kind is None and 0 < len(labelled) < len(likely):
         others = [i for i in likely if i not in labelled]

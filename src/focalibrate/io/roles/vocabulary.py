@@ -170,9 +170,11 @@ NOT_SCORES = _words(
 
 LABEL_PARTS = _words(
     "label labels target targets truth class classes outcome result winner actual answer "
-    "correct category diagnosis status response y true gold default"
+    "correct category diagnosis status response y true gold default event death mortality fraud "
+    "churn spam survival conversion relapse readmission"
 )
 """Words in the names of columns that may be offered as labels."""
+_HAPPENED = re.compile(r"[a-z]+[^\We_]ed")
 
 CLASS_NAMES = _words("class_names classes target_names label_names categories class_name names")
 """Names of arrays that hold one name per class."""
@@ -285,6 +287,11 @@ class Named:
     def is_label(self) -> bool:
         """Whether the name usually means the true class."""
         return self.plain in LABELS
+
+    @cached_property
+    def is_outcome(self) -> bool:
+        """Whether a word of the name is one for labels, or says what happened: ``readmitted``."""
+        return bool(LABEL_PARTS & self.words) or any(map(_HAPPENED.fullmatch, self.words))
 
     @cached_property
     def is_prediction(self) -> bool:

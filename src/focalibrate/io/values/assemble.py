@@ -156,16 +156,7 @@ def assemble(
     half: bool = False,
     keep: bool = False,
 ) -> Predictions | None:
-    """Return a batch of predictions, every row checked; None if no row is complete.
-
-    Args:
-        table: the rows.
-        reading: what the first rows decided.
-        rows: their positions in the data set.
-        is_first: they are the first rows, whose notes are shown for all.
-        half: leave logits in float16 as they are.
-        keep: keep the other columns.
-    """
+    """Return a batch of predictions, every row checked; None if no row is complete."""
     with numbered_by(range(table.first_row, sys.maxsize)):
         check_listed(table)
         found = _assembled(table, reading, rows, is_first=is_first, half=half, keep=keep)

@@ -411,13 +411,7 @@ def _boundary(prefix: str, names: Sequence[str]) -> int:
 def match_binary(
     given: Labels | None, pair: tuple[str, str] | None, positive: str | None
 ) -> tuple[Matched | None, Names | None]:
-    """Return labels of two classes, and the names of the classes, negative first.
-
-    Args:
-        given: as stored, or None.
-        pair: the negative and the positive label of all rows; None where there are no labels.
-        positive: name of the class whose score the column holds, where known.
-    """
+    """Return labels of two classes, and the names of the classes, negative first."""
     if given is None or pair is None:
         if positive is None or positive == "1":
             return None, None

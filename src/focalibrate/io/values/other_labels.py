@@ -75,15 +75,7 @@ class OtherLabels:
         return self.key is None or not self.key.is_unique
 
     def of_rows(self, scores: Table, rows: slice) -> Labels:
-        """Return the labels of rows of the file of scores.
-
-        Args:
-            scores: the rows.
-            rows: where they are in the file of labels, if that has no names for them.
-
-        Raises:
-            PredictionFileError: a row has no label, or the names are not unique and differ.
-        """
+        """Return the labels of rows of the file of scores."""
         if self.key is None:
             n_labels = len(self.all.values)
             if n_labels < rows.stop:
@@ -115,14 +107,7 @@ class OtherLabels:
 
 
 def labels_in(table: Table, request: Request, head: Table, scores: tuple[int, ...]) -> OtherLabels:
-    """Return the labels of `table`, a file of their own.
-
-    Args:
-        table: all its rows.
-        request: what the caller says.
-        head: the first rows of the scores.
-        scores: the columns of the scores, which name no rows.
-    """
+    """Return the labels of `table`, a file of their own."""
     label = _label(table, request, head, scores)
     key = _chosen(_keys(table, label, request, head, scores), table, head, request)
     others = [i for i in range(len(head.columns)) if i not in scores and _may_name(head, i)]
@@ -141,14 +126,7 @@ def labels_in(table: Table, request: Request, head: Table, scores: tuple[int, ..
 
 
 def _against_order(table: Table, label: int, head: Table, others: list[int]) -> str | None:
-    """Return what shows that the rows are in another order than the labels, or None.
-
-    Args:
-        table: the labels.
-        label: their column.
-        head: the first rows of the scores.
-        others: its columns that may name rows.
-    """
+    """Return what shows that the rows are in another order than the labels, or None."""
     for j in range(len(table.columns)):
         if j == label or not _is_usable(table, j):
             continue

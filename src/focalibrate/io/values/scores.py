@@ -42,23 +42,16 @@ def checked_scores(
     off by more than rounding of float32, but within the tolerance or by no more than the digits
     of the file explain, are divided by their sum; the others are left as they are, so that a row
     does not depend on the rows around it.
-
-    Args:
-        stored: as the file has them.
-        kind: what they are.
-        name: what messages call them.
-        names: names of the columns, to name one that may not be a class.
-        was_half: they have only the precision of float16 or bfloat16.
-        path: the file.
-        probs_atol: how far a row of probabilities may be from summing to 1.
-        keeps_half: return logits in float16 as they are.
     """
     name = short(name)
-    _check_form(stored, path=path, name=name)
+    if 0 in stored.shape:
+        raise file_error(path, f"`{name}` is empty: shape {stored.shape}. Save some examples.")
+    if stored.shape[1] < 2:
+        raise file_error(path, f"`{name}` must have at least 2 classes, got shape {stored.shape}.")
     if keeps_half and kind == "logits" and _is_sound_half(stored):
         return stored, 0
     was_half = was_half or stored.dtype == np.float16
-    scores = native_float(stored)
+    scores = np.asarray(stored).astype(native_dtype(stored.dtype), copy=False)
     if kind == "logits":
         _check_logits(scores, path=path, name=name)
         return scores, 0
@@ -67,24 +60,10 @@ def checked_scores(
     return (scores if worst <= KEPT_ATOL else _normalised(scores)), n_rounded
 
 
-def _check_form(scores: NDArray[Any], *, path: Path, name: str) -> None:
-    if 0 in scores.shape:
-        raise file_error(path, f"`{name}` is empty: shape {scores.shape}. Save some examples.")
-    if scores.shape[1] < 2:
-        raise file_error(path, f"`{name}` must have at least 2 classes, got shape {scores.shape}.")
-
-
 def native_dtype(stored: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in which numbers of another one are checked and returned."""
     is_short = stored.kind == "f" and stored.itemsize <= 4
     return np.dtype(np.float32 if is_short else np.float64)
-
-
-def native_float(scores: NDArray[Any]) -> NDArray[Any]:
-    """Return `scores` in this machine's float32 or float64; the same array if it already is."""
-    if scores.dtype in (np.dtype(np.float32), np.dtype(np.float64)):
-        return scores
-    return np.asarray(scores).astype(native_dtype(scores.dtype))
 
 
 MINUS_INF = 0xFC00
@@ -132,11 +111,7 @@ def _check_probs(
     name: str,
     atol: float,
 ) -> tuple[float, int]:
-    """Return how far the worst row's sum is from 1, and how many only rounding explains.
-
-    Raises:
-        PredictionFileError: a sum is off by more than `atol` and than rounding explains.
-    """
+    """Return how far the worst row's sum is from 1, and how many only rounding explains."""
     with np.errstate(invalid="ignore"):
         gap = np.abs(scores.sum(axis=1, dtype=np.float64) - 1.0)
         low = scores.min(axis=1)
@@ -150,10 +125,10 @@ def _check_probs(
         raise RowError(path, before, negative, after, fixes=[{"input": "logits"}])
     far = np.flatnonzero(gap > atol)
     explained = rounding_explains(scores[far], gap[far])
-    worst = float(gap.max())
     if not explained.all():
+        worst = float(gap.max())
         raise _off(scores, names, far[~explained], worst, path=path, name=name)
-    return worst, len(far)
+    return float(gap.max()), len(far)
 
 
 def _off(
@@ -166,10 +141,10 @@ def _off(
     name: str,
 ) -> PredictionFileError:
     """Return the error for rows that do not sum to 1, with the probable reason."""
-    before = f"`{name}` must sum to 1 in every row, but does not in "
-    rule = f"; the worst sum is off by {worst:.3g}."
 
     def found(text: str, *fixes: Mapping[str, object]) -> PredictionFileError:
+        before = f"`{name}` must sum to 1 in every row, but does not in "
+        rule = f"; the worst sum is off by {worst:.3g}."
         return RowError(path, before, off, f"{rule} {text}", fixes=fixes)
 
     if len(off) < 0.1 * len(scores):
@@ -244,13 +219,7 @@ def decimals_of(rows: NDArray[Any]) -> int | None:
 
 
 def doubts_about(scores: NDArray[Any], matched: Matched | None, chosen: Scores) -> list[Doubt]:
-    """Return a warning for each sign that the classes or the rows are in the wrong order.
-
-    Args:
-        scores: ``[N, K]``.
-        matched: the labels, or None.
-        chosen: which columns the scores are from.
-    """
+    """Return a warning for each sign that the classes or the rows are in the wrong order."""
     notes = [] if chosen.form == "options" else [_falling(scores)]
     if matched is not None:
         notes.append(_worse_than_chance(scores, matched.labels))

@@ -56,15 +56,7 @@ def write_pairs(
     rewrite: Callable[[Path, Iterable[NDArray[Any]]], None] | None,
     without: Sequence[str] = (),
 ) -> None:
-    """Write the probabilities of predictions one after another, in the layout of the first.
-
-    Args:
-        path: the file to make.
-        pairs: the predictions with their other columns, and blocks of their probabilities.
-        suffix: of the format.
-        rewrite: writes the file again with probabilities in it, if its format has a place.
-        without: columns that are left out.
-    """
+    """Write the probabilities of predictions one after another, in the layout of the first."""
     if rewrite is not None:
         rewrite(path, (block for _, blocks in pairs for block in blocks))
         return

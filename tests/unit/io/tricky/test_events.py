@@ -220,6 +220,24 @@ CASES = {
         refused=True,
         never=("lon", "lat", "is_open"),
     ),
+    "a risk and what happened": Case(
+        {"p.csv": pd.DataFrame({"patient": IDS, "risk_score": P1, "readmitted": Y1})},
+        truth=EVENT,
+        advised=True,
+        said="readmitted.*which are the labels",
+    ),
+    "a probability and what happened": Case(
+        {"p.csv": pd.DataFrame({"patient": IDS, "probability": P1, "readmitted": Y1})},
+        truth=EVENT,
+        advised=True,
+        said="no column of labels",
+    ),
+    "a risk and two that happened": Case(
+        {"p.csv": pd.DataFrame({"risk_score": P1, "readmitted": Y1, "died": np.roll(Y1, 1)})},
+        truth=EVENT,
+        advised=True,
+        others=(Truth(EVENT.probs, np.roll(Y1, 1)),),
+    ),
     "an amount beside the probability": Case(
         {"p.csv": pd.DataFrame({"amount": 100 * P1, "p_fraud": P1, "fraud": Y1})},
         truth=EVENT,
