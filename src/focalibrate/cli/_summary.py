@@ -18,8 +18,7 @@ from focalibrate.comparison import Comparison, GroupChoice, Scores, Verdict
 from focalibrate.io import Doubt, Predictions, Scan, printable, without_user
 from focalibrate.metrics import Cells
 from focalibrate.metrics.corp import ReliabilityCurve, corp_of_cells
-from focalibrate.metrics.groups import GroupAssessment
-from focalibrate.metrics.slices import WorstSlice
+from focalibrate.metrics.groups import GroupAssessment, WorstSlice
 from focalibrate.metrics.words import finding
 from focalibrate.pipeline import CalibrationResult
 

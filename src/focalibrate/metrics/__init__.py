@@ -23,7 +23,7 @@ from focalibrate.metrics.errors import (
     multilabel_ece,
     smooth_ece,
 )
-from focalibrate.metrics.groups import assess_groups
+from focalibrate.metrics.groups import assess_groups, worst_slice
 from focalibrate.metrics.interval import Interval
 from focalibrate.metrics.scores import (
     binary_brier_score,
@@ -36,7 +36,6 @@ from focalibrate.metrics.scores import (
     nll,
 )
 from focalibrate.metrics.sketch import Sketch
-from focalibrate.metrics.slices import worst_slice
 from focalibrate.metrics.threshold import (
     Costs,
     choose_threshold,

@@ -217,7 +217,7 @@ class RowLoss(nn.Module):
             setattr(self, name, value)
 
     @abstractmethod
-    def _losses(self, rows: LossRows) -> Tensor:
+    def _losses(self, rows: LossRows) -> Any:
         """Return one loss per row ``[M]``, or one number where there is no other reduction."""
 
     def forward(
@@ -227,7 +227,8 @@ class RowLoss(nn.Module):
         if is_empty(logits, labels):
             return empty_loss(logits, reduction=self.reduction)
         rows = as_rows(logits, labels, ignore_index=getattr(self, "ignore_index", None))
-        loss, weight = self._losses(rows), self._row_weight(rows)
+        loss: Tensor = self._losses(rows)
+        weight = self._row_weight(rows)
         if loss.ndim == 0:
             if sample_weight is not None:
                 raise ValueError("`sample_weight` must be left out: the loss is one of the batch.")

@@ -59,10 +59,9 @@ class BrierLoss(RowLoss):
         check_unit_interval(label_smoothing, name="label_smoothing")
         super().__init__(reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
 
-    def _losses(self, rows: LossRows) -> Tensor:
-        target, smoothing = rows.target, self.label_smoothing
-        loss: Tensor = brier_loss(rows.quiet_logits, target, label_smoothing=smoothing)
-        return loss
+    def _losses(self, rows: LossRows) -> Any:
+        smoothing = self.label_smoothing
+        return brier_loss(rows.quiet_logits, rows.target, label_smoothing=smoothing)
 
     def recovery(self) -> PosteriorRecovery:
         """Return the calibrator that undoes the smoothing: the loss itself is proper."""
@@ -91,9 +90,8 @@ class DualFocalLoss(RowLoss):
         check_gamma(gamma)
         super().__init__(reduction, gamma=float(gamma), ignore_index=ignore_index)
 
-    def _losses(self, rows: LossRows) -> Tensor:
-        loss: Tensor = dual_focal_loss(rows.quiet_logits, rows.target, gamma=self.gamma)
-        return loss
+    def _losses(self, rows: LossRows) -> Any:
+        return dual_focal_loss(rows.quiet_logits, rows.target, gamma=self.gamma)
 
 
 @final
@@ -118,9 +116,8 @@ class ProperFocalLoss(RowLoss):
         check_gamma(gamma)
         super().__init__(reduction, gamma=float(gamma), ignore_index=ignore_index)
 
-    def _losses(self, rows: LossRows) -> Tensor:
-        loss: Tensor = proper_focal_loss(rows.quiet_logits, rows.target, self.gamma)
-        return loss
+    def _losses(self, rows: LossRows) -> Any:
+        return proper_focal_loss(rows.quiet_logits, rows.target, self.gamma)
 
     def recovery(self) -> PosteriorRecovery:
         """Return the calibrator that changes nothing: the loss is proper."""
@@ -166,11 +163,10 @@ class MMCELoss(RowLoss):
         super().__init__("mean", **settings, kernel_width=float(kernel_width))
         self._shown = self._shown[:-1]  # there is no other reduction
 
-    def _losses(self, rows: LossRows) -> Tensor:
+    def _losses(self, rows: LossRows) -> Any:
         penalty = weighted_mmce if self.weighted else mmce
         calibration = penalty(rows.logits, rows.target, kernel_width=self.kernel_width)
-        loss: Tensor = cross_entropy(rows.logits, rows.target) + self.lambda_ * calibration
-        return loss
+        return cross_entropy(rows.logits, rows.target) + self.lambda_ * calibration
 
 
 @final
@@ -209,7 +205,7 @@ class NamedLoss(RowLoss):
         form = loss_form(loss, **parameters)
         super().__init__(reduction, form=form, ignore_index=ignore_index)
 
-    def _losses(self, rows: LossRows) -> Tensor:
+    def _losses(self, rows: LossRows) -> Any:
         loss: Tensor = named_loss(self.form, rows.quiet_logits, rows.target)
         return loss
 

@@ -31,8 +31,7 @@ from focalibrate.comparison import choose as choose_method
 from focalibrate.engines import Backend
 from focalibrate.io import Predictions, Scan, align, scan_predictions
 from focalibrate.metrics import Assessment
-from focalibrate.metrics.groups import GroupAssessment
-from focalibrate.metrics.slices import WorstSlice
+from focalibrate.metrics.groups import GroupAssessment, WorstSlice
 from focalibrate.pipeline.doubts import WrongDataWarning, doubts_about, warn_of
 from focalibrate.pipeline.examples import (
     Examples,

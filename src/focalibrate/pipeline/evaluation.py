@@ -19,11 +19,10 @@ from focalibrate.io import Predictions, SketchFile, align
 from focalibrate.io.formats.answers import LETTERS
 from focalibrate.metrics import Assessment, Cells, selective_accuracy
 from focalibrate.metrics.errors import MetricName
-from focalibrate.metrics.groups import GroupAssessment
+from focalibrate.metrics.groups import GroupAssessment, WorstSlice
 from focalibrate.metrics.position import PositionBias, position_bias
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.sketch import confident_of
-from focalibrate.metrics.slices import WorstSlice
 from focalibrate.metrics.threshold import Selective
 from focalibrate.pipeline.doubts import doubts_about, warn_of
 from focalibrate.pipeline.examples import Examples

@@ -35,9 +35,8 @@ from focalibrate.calibrate.rows import (
 )
 from focalibrate.io import Predictions, Scan, ScoreKind, align, read_predictions
 from focalibrate.metrics import Assessment, assess, assess_groups, worst_slice
-from focalibrate.metrics.groups import GroupAssessment
+from focalibrate.metrics.groups import GroupAssessment, WorstSlice
 from focalibrate.metrics.rows import read_outcomes
-from focalibrate.metrics.slices import WorstSlice
 
 LEAST_SLICE = 100
 """Fewer rows than this are not searched for a slice."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from focalibrate.comparison import Choice, Comparison, MethodResult, Score
 from focalibrate.io import Predictions, Scan
-from focalibrate.metrics.slices import WorstSlice
+from focalibrate.metrics.groups import WorstSlice
 
 
 def comparison_record(comparison: Comparison) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from focalibrate.comparison import Choice, Comparison, GroupChoice, Verdict
 from focalibrate.comparison.result import MEANS
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.errors import MetricName
-from focalibrate.metrics.groups import GroupAssessment
-from focalibrate.metrics.slices import WorstSlice
+from focalibrate.metrics.groups import GroupAssessment, WorstSlice
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.pages import result_page
 from focalibrate.pipeline.record import (

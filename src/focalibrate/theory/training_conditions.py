@@ -15,7 +15,7 @@ from focalibrate._array import (
     namespace,
     to_numpy,
 )
-from focalibrate._check import check_count, check_positive, check_probs
+from focalibrate._check import check_probs
 from focalibrate._stable import log_softmax
 
 
@@ -80,9 +80,7 @@ def shift_prior(log_probs: Array, prior: Any, target_prior: Any) -> Array:
     return log_softmax(log_probs + xp.log(new) - xp.log(old))
 
 
-def estimate_prior(
-    probs: NDArray[Any], prior: Any, *, max_steps: int = 1000, tolerance: float = 1e-10
-) -> Floats:
+def estimate_prior(probs: NDArray[Any], prior: Any) -> Floats:
     r"""Class frequencies of unlabelled data, by expectation-maximisation.
 
     .. math:: \pi'_i \leftarrow \frac1N\sum_n
@@ -95,11 +93,9 @@ def estimate_prior(
     Args:
         probs: calibrated probabilities ``[N, K]`` of examples from where the model is used.
         prior: class frequencies under which they are calibrated, ``[K]``.
-        max_steps: most steps taken.
-        tolerance: stop when no frequency moves by more.
 
     Returns:
-        Frequencies ``[K]``, float64, that sum to 1.
+        Frequencies ``[K]``, float64, that sum to 1; steps end where none moves by over 1e-10.
 
     Example:
         >>> probs = np.array([[0.9, 0.1]] * 3 + [[0.1, 0.9]])
@@ -110,8 +106,6 @@ def estimate_prior(
         Saerens, Latinne & Decaestecker (2002), *Adjusting the Outputs of a Classifier to New a
         Priori Probabilities*.
     """
-    check_count(max_steps, name="max_steps")
-    check_positive(tolerance, name="tolerance")
     p = np.asarray(probs, dtype=np.float64)
     if p.ndim != 2 or not len(p):
         raise ValueError(f"`probs` must have shape [N, K] with N >= 1, got {p.shape}.")
@@ -119,13 +113,12 @@ def estimate_prior(
     old = np.asarray(per_class(prior, p, name="prior"))
     old = old / old.sum()
     new = old
-    for _ in range(max_steps):
+    for _ in range(1000):
         joint = p * (new / old)
         last, new = new, (joint / joint.sum(axis=1, keepdims=True)).mean(axis=0)
-        if np.abs(new - last).max() <= tolerance:
+        if np.abs(new - last).max() <= 1e-10:
             break
-    result: Floats = new
-    return result
+    return np.asarray(new)
 
 
 def _check_smoothing(label_smoothing: Any) -> None:

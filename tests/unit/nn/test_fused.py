@@ -6,8 +6,7 @@ from torch.testing import assert_close
 
 from focalibrate.losses import BySample, focal_loss
 from focalibrate.losses.policy import SignedSteps
-from focalibrate.nn._fused import FusedFocal, focal_rows
-from focalibrate.nn.focal import FocalLoss
+from focalibrate.nn.focal import FocalLoss, FusedFocal, focal_rows
 
 SIGNED = SignedSteps((0.1, 0.4, 0.8), (-2.0, 0.3, -0.2, 5.0))
 GAMMAS = [0.03, 0.5, 1.0, 2.0, 5.0, BySample((0.2, 0.6), (5.0, 0.0, 0.5)), SIGNED]
@@ -178,7 +177,7 @@ def test_devices_whose_values_cannot_be_read_are_served():
 def test_formula_without_reading_values_is_the_same(monkeypatch):
     logits, labels = batch(40, 10, scale=10.0)
     want = value_and_gradient(logits, labels, 0.5, focal_rows)
-    monkeypatch.setattr("focalibrate.nn._fused.can_look", lambda _: False)
+    monkeypatch.setattr("focalibrate.nn.focal.can_look", lambda _: False)
     assert_close(
         value_and_gradient(logits, labels, 0.5, focal_rows), want, rtol=1e-12, atol=1e-300
     )
