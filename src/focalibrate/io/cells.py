@@ -263,10 +263,20 @@ def is_text_type(kind: Any) -> bool:
     )
 
 
+def is_binary_type(kind: Any) -> bool:
+    """Return whether an Arrow type holds bytes."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
 def texts_of(cells: Any) -> NDArray[Any]:
     """Return cells as text without white space around them; missing text is ``""``."""
-    codes = cells.cast(pa.string()).dictionary_encode()
-    words = [word.strip() for word in codes.dictionary.to_pylist()]
+    if is_binary_type(cells.type):  # which need not be text, such as an image
+        codes = cells.dictionary_encode()
+        words = [word.decode("utf-8", "backslashreplace") for word in codes.dictionary.to_pylist()]
+    else:
+        codes = cells.cast(pa.string()).dictionary_encode()
+        words = codes.dictionary.to_pylist()
+    words = [word.strip() for word in words]
     distinct = np.array([*words, ""], dtype=object)
     places = _codes(codes, len(words))
     return np.asarray(distinct[places])

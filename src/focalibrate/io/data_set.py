@@ -76,8 +76,25 @@ READERS: Mapping[str, Callable[[Part, Request], Opened]] = {
 }
 
 
+HOW_WRITTEN = {"header", "encoding", "sheet"}
+"""Options that say how a file is written."""
+
+
 def open_part(part: Part, request: Request) -> Opened:
-    """Open one file; if its first bytes contradict its suffix, the first bytes count."""
+    """Open one file; if its first bytes contradict its suffix, the first bytes count.
+
+    Where labels are in another file, `HOW_WRITTEN` is said of the one that leaves it open.
+    """
+    if request.labels_path is not None:
+        try:
+            return _opened(part, replace(request, header=None, encoding=None, sheet=None))
+        except PredictionFileError as error:
+            if not any(HOW_WRITTEN & set(fix) for fix in error.fixes):
+                raise
+    return _opened(part, request)
+
+
+def _opened(part: Part, request: Request) -> Opened:
     with part.open() as file:
         suffix, notes = _chosen_format(part, file)
         file.seek(0)

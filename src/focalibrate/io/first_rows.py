@@ -229,7 +229,9 @@ def _labels_of_their_own(
     if request.labels_path is None:
         return None
     path, _, parts = find_parts(request.labels_path, limit=request.limit)
-    data = DataSet(path, parts, Request(path=path, max_memory=request.max_memory))
+    names = ("labels_path", "header", "encoding", "sheet", "max_memory")
+    told = {name: getattr(request, name) for name in names}
+    data = DataSet(path, parts, Request(path=path, **told))
     first, rest = _described(data, HEAD_CELLS)
     others = (data.opened(i).read(None, HEAD_ROWS, None) for i in range(1, len(data.groups)))
     whole = joined_tables([first, *(rest or ()), *chain(*others)])

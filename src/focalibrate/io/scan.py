@@ -289,7 +289,8 @@ class Scan:
         if labels is not None and labels.is_by_order and n_labels != n_rows:
             raise labels.all.error(
                 "must hold one label per row, but there are more labels than rows: "
-                f"{n_labels} labels, {n_rows} rows. Check that both come from the same split."
+                f"{n_labels} labels, {n_rows} rows. Check that both come from the same split"
+                f"{', and that its first line is a label' * (n_labels == n_rows + 1)}."
             )
 
 

@@ -419,13 +419,14 @@ def with_listed_names(head: Table) -> Schema:
     schema = with_numbers_in_text(head)
     if not schema.is_table or schema.class_names is not None:
         return schema
-    widths = {head.values(i).shape[1] for i, c in enumerate(schema.columns) if c.kind == "matrix"}
+    matrices = [i for i, c in enumerate(schema.columns) if c.kind == "matrix"]
     for i, column in enumerate(schema.columns):
-        if not widths or column.kind != "text" or column.plain not in _LISTED:
+        if not matrices or column.kind != "text" or column.plain not in _LISTED:
             continue
         cells = head.values(i)
         if (cells == cells[0]).all() and str(cells[0]).startswith("["):
             names = tuple(a or b for a, b in re.findall(r"'([^']*)'|\"([^\"]*)\"", str(cells[0])))
+            widths = {head.values(j).shape[1] for j in matrices}
             if len(names) in widths and len(set(names)) == len(names):
                 return replace(schema, class_names=names, listed=(i, str(cells[0])))
     return schema

@@ -73,7 +73,10 @@ def test_labels_in_another_order_are_matched_by_id(tmp_path):
     ("text", "message"),
     [
         ("id,label\nz,a\nx,b\n", r'y\.csv: .* "id" differs, .* no label for row 1 \(0-based\)'),
-        ("id,label\nx,b\nx,a\nz,a\ny,a\n", r'"id" differs and is not unique\. Sort both'),
+        (
+            "id,label\nx,b\nx,a\nz,a\ny,a\n",
+            r"is not unique, and labels of one name differ\. Sort",
+        ),
         ("id,label\nx,b\ny,a\n", r"no label for row 2"),
     ],
     ids=["one is missing", "one is there twice", "too few"],

@@ -132,7 +132,7 @@ def _opened(
         with _damage_named(path, suffix):
             for batch in batches(names, rows, piece):
                 if batch.num_rows:
-                    data = {i: _cells_at(batch, places[i][2]) for i in needed}
+                    data = {i: _cells_at(batch, places[i][2], path) for i in needed}
                     if wanted is None:
                         data |= {~i: batch.column(o) for i, (o, _) in enumerate(found.objects)}
                     yield Table(found, data, batch.num_rows, start)
@@ -146,15 +146,30 @@ def _opened(
 def _places(schema: Any) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
     """Yield name, type and place of every column; the fields of a struct are columns."""
     for field in schema:
-        if pa.types.is_struct(field.type):
+        if is_vector(field.type):
+            yield field.name, field.type.field("values").type, (field.name, "values")
+        elif pa.types.is_struct(field.type):
             for inner in field.type:
                 yield f"{field.name}.{inner.name}", inner.type, (field.name, inner.name)
         else:
             yield field.name, field.type, (field.name,)
 
 
-def _cells_at(batch: Any, place: tuple[str, ...]) -> Any:
+def is_vector(kind: Any) -> bool:
+    """Return whether an Arrow type is Spark's vector: 1 and all values, or 0 and some of them."""
+    fields = ["type", "size", "indices", "values"]
+    return pa.types.is_struct(kind) and [field.name for field in kind] == fields
+
+
+def _cells_at(batch: Any, place: tuple[str, ...], path: Path) -> Any:
     cells = batch.column(batch.schema.get_field_index(place[0]))
+    if is_vector(cells.type) and pc.any(pc.equal(pc.struct_field(cells, ["type"]), 0)).as_py():
+        raise file_error(
+            path,
+            f"column `{short(place[0])}` holds sparse vectors of Spark. Write lists: "
+            f"`from pyspark.ml.functions import vector_to_array; "
+            f"df.withColumn({place[0]!r}, vector_to_array({place[0]!r}))`.",
+        )
     return pc.struct_field(cells, [place[1]]) if len(place) > 1 else cells
 
 

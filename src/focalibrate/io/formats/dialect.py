@@ -17,6 +17,7 @@ from focalibrate.io.roles.vocabulary import Named
 SEPARATORS = ("\t", ";", "|", ",")
 """Tried in this order: a comma may also be a decimal mark, or part of text."""
 
+_DIGITS = re.compile(r"[0-9]+")
 _WHOLE = re.compile(r"[+-]?\d+(\.0*)?", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?%?", re.ASCII)
@@ -352,6 +353,8 @@ def find_header(
     verdict = told
     if verdict is None:
         verdict = _is_header(first, body, decimal_comma=decimal_comma)
+    if verdict is None and _is_numbered_alike(first, body):
+        verdict = False
     if verdict is None:
         raise file_error(
             path,
@@ -390,6 +393,18 @@ def _is_header(
         written_alike = any("." in first[i] for i in marked)
         return None if written_alike and sum(given) == 1 and min(given) >= 0 else True
     return False if not any(fractions) and all(numbers) else None
+
+
+def _is_numbered_alike(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+    """Return whether text in the first row and in all others differs by digits alone.
+
+    Such a row is an example: ``img_0007.jpg`` above ``img_0012.jpg``.
+    """
+    for i, cell in enumerate(first):
+        below = {_DIGITS.sub("0", row[i]) for row in body if i < len(row)}
+        if not is_value(cell) and len(body) > 1 and below == {_DIGITS.sub("0", cell)} != {cell}:
+            return True
+    return False
 
 
 def _mixed(

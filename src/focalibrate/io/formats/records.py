@@ -164,17 +164,29 @@ def _from_mapping(document: dict[str, Any]) -> dict[str, list[Any]] | None:
     if "columns" in document and isinstance(rows, list):  # split
         if not isinstance(names, list):
             return None
-        is_even = all(isinstance(r, list) and len(r) == len(names) for r in rows)
-        return {str(n): [r[i] for r in rows] for i, n in enumerate(names)} if is_even else None
+        if not all(isinstance(r, list) and len(r) == len(names) for r in rows):
+            return None
+        index = document.get("index")
+        labels = index if isinstance(index, list) and len(index) == len(rows) else range(len(rows))
+        found = {str(n): [r[i] for r in rows] for i, n in enumerate(names)}
+        return _index([str(label) for label in labels]) | found
     if document and all(isinstance(v, list) for v in document.values()):
         return document
     if document and all(isinstance(v, Mapping) for v in document.values()):
         keys = [list(v) for v in document.values()]
         if all(k == keys[0] for k in keys):
-            if _counts(list(document)) and not _counts(keys[0]):  # index
-                return {n: [v[n] for v in document.values()] for n in keys[0]}
-            return {n: list(v.values()) for n, v in document.items()}  # columns
+            outer, inner = ([k.isdigit() for k in some] for some in (document, keys[0]))
+            is_alike = all(outer) == all(inner)
+            if len(document) > len(keys[0]) if is_alike else all(outer):  # index
+                found = {n: [v[n] for v in document.values()] for n in keys[0]}
+                return _index(list(document)) | found
+            return _index(keys[0]) | {n: list(v.values()) for n, v in document.items()}  # columns
     return None
+
+
+def _index(labels: list[str]) -> dict[str, list[Any]]:
+    """Return the index of a data frame as a column without a name, none where it only counts."""
+    return {} if _counts(labels) else {"Unnamed: 0": labels}
 
 
 def _counts(keys: list[str]) -> bool:

@@ -7,14 +7,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from focalibrate.io.cells import MISSING, is_number
+from focalibrate.io.cells import MISSING, is_binary_type, is_number
 from focalibrate.io.errors import flags, listing, short
 from focalibrate.io.options import Request, find_columns
 from focalibrate.io.roles.chosen import named_scores
 from focalibrate.io.roles.diagnoses import (
+    is_one_hot,
     long_table,
     n_values,
     no_labels,
+    of_one_hot,
     of_predicted_class,
     plain_values,
 )
@@ -238,6 +240,8 @@ def _agreeing(facts: Facts, found: list[int]) -> int:
             pairs = set(zip(a.tolist(), b.tolist(), strict=True))
             same = len(pairs) == len({p for p, _ in pairs}) == len({q for _, q in pairs})
         if not same:
+            if view.schema.is_table and is_one_hot(view, found):
+                raise of_one_hot(view, found, view)
             option = "label_column" if view.schema.is_table else "labels_key"
             raise long_table(facts, found) or facts.which(
                 "columns that could be the labels",
@@ -264,7 +268,9 @@ def label_by_values(
         if not found or view.is_kind(named, "matrix"):
             return named, ()
         classes = {plain(name) for name in scores.class_names or ()}
-        if not view.is_kind(named, "text") or plain_values(view, named) & classes:
+        if not view.is_kind(named, "text"):  # of labels that agree, names say which class
+            return _agreeing(facts, [found[0], named, *found[1:]]), ()
+        if plain_values(view, named) & classes:
             return _agreeing(facts, [named, *found]), ()
         left_out = f"; {facts.text([named])} holds others"
     if len(found) != 1:
@@ -306,8 +312,7 @@ def _columns_of_classes(facts: Facts, scores: Scores) -> list[int]:
 
 def is_binary(view: Table, position: int) -> bool:
     """Return whether a column of text holds bytes, which need not be text."""
-    stored = getattr(view.data[position], "type", None)
-    return stored is not None and (pa.types.is_binary(stored) or pa.types.is_large_binary(stored))
+    return is_binary_type(getattr(view.data[position], "type", pa.null()))
 
 
 def label_of_outcome(facts: Facts, scores: Scores) -> int | None:

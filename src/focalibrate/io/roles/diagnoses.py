@@ -1,5 +1,6 @@
 """Why no scores or labels are found, or those found are none: what is asked, or to be changed."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -266,13 +267,34 @@ def _are_answers(facts: Facts, scores: Scores, free: Sequence[int]) -> Why:
 def _are_one_hot(facts: Facts, scores: Scores, free: Sequence[int]) -> Why:
     view = facts.view
     columns = [i for i in free if view.is_kind(i, "number") and view.sums([i]).in_unit]
-    if not len(columns) == scores.n_classes > 1 or not view.sums(columns).on_simplex:
-        return None
-    names = facts.names(columns)
-    return facts.error(
+    fits = len(columns) == scores.n_classes and is_one_hot(view, columns)
+    return of_one_hot(view, columns, view) if fits else None
+
+
+def is_one_hot(table: Table, positions: Sequence[int]) -> bool:
+    """Return whether columns are 0, and one of them 1, in every row."""
+    if len(positions) < 2 or not all(table.is_kind(i, "number", "bool") for i in positions):
+        return False
+    rows = np.stack([table.values(i) for i in positions], axis=1)
+    return bool(((rows == 0) | (rows == 1)).all() and (rows.sum(axis=1) == 1).all())
+
+
+def of_one_hot(table: Table, positions: Sequence[int], scores: Table) -> PredictionFileError:
+    """Return the error for labels in one column per class of `scores`, if they are called so."""
+    names = [table.name(i) for i in positions]
+    start = re.match(r".*[_.: -]", names[0])
+    prefix = start[0] if start and all(name.startswith(start[0]) for name in names) else ""
+    cut, others = f".str.removeprefix({prefix!r})" * bool(prefix), scores.schema.names
+    if scores is table:
+        others = [name for name in others if name not in names]
+    columns = f"df[{names[:20]!r}]"
+    order, code = ", where the order is that of the scores", f"{columns}.to_numpy().argmax(axis=1)"
+    if all(any(o.endswith(name.removeprefix(prefix)) for o in others) for name in names):
+        order, code = "", f"{columns}.astype(int).idxmax(axis=1){cut}"
+    return file_error(
+        table.path,
         f"has its labels in {len(names)} columns of 0 and 1, {listing(names)}; one column is "
-        "needed. With pandas, where the order is that of the scores: "
-        f"`df['label'] = df[{names[:20]!r}].to_numpy().argmax(axis=1)`."
+        f"needed. With pandas{order}: `df['label'] = {code}`.",
     )
 
 

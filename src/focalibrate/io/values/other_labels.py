@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from focalibrate.io.cells import is_row_number, texts_of
 from focalibrate.io.errors import Doubt, RowError, file_error, listing, short
 from focalibrate.io.options import Request, find_columns
+from focalibrate.io.roles.diagnoses import is_one_hot, of_one_hot
 from focalibrate.io.roles.vocabulary import DERIVED, Named
 from focalibrate.io.table import Table
 from focalibrate.io.values.labels import Labels
@@ -30,11 +31,22 @@ class Key:
         at: its columns in the file of scores; several name a row together.
         name: what messages call it.
         stored: the names of the labels' rows.
+        is_loose: names are compared without folders, suffixes of files, and case.
     """
 
     at: tuple[int, ...]
     name: str
     stored: NDArray[Any]
+    is_loose: bool = False
+
+    def names(self, scores: Table) -> NDArray[Any]:
+        """Return the names of rows of the file of scores."""
+        names = key_of(scores, self.at)
+        return _loose(names) if self.is_loose else names
+
+    def loosely(self) -> "Key":
+        """Return the same key, for names that are written in two ways."""
+        return replace(self, stored=_loose(self.stored), is_loose=True)
 
     @cached_property
     def _sorted(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -85,7 +97,7 @@ class OtherLabels:
                     "from the same split."
                 )
             return self.all[rows]
-        names = key_of(scores, self.key.at)
+        names = self.key.names(scores)
         if np.array_equal(names, self.key.stored[rows]):
             return self.all[rows]
         differs = (
@@ -93,15 +105,19 @@ class OtherLabels:
             "differs"
         )
         if not self.key.is_unique:
-            raise self.all.error(f"{differs} and is not unique. Sort both files in the same way.")
+            raise self.all.error(
+                f"{differs} and is not unique, and labels of one name differ. Sort both files in "
+                "the same way, or give one label per name."
+            )
         found = self.key.rows_of(names)
         missing = np.flatnonzero(found < 0)
         if len(missing):
+            advice = "Give all labels."
+            if len(missing) == len(names):
+                here, there = (short(repr(str(some[0]))) for some in (self.key.stored, names))
+                advice = f"It has {here} where {scores.path.name} has {there}: write them alike."
             raise RowError(
-                self.all.path,
-                f"{differs}, and it has no label for ",
-                missing,
-                ". Give all labels.",
+                self.all.path, f"{differs}, and it has no label for ", missing, f". {advice}"
             )
         return self.all[found]
 
@@ -109,37 +125,54 @@ class OtherLabels:
 def labels_in(table: Table, request: Request, head: Table, scores: tuple[int, ...]) -> OtherLabels:
     """Return the labels of `table`, a file of their own."""
     label = _label(table, request, head, scores)
+    values = table.values(label)
     key = _chosen(_keys(table, label, request, head, scores), table, head, request)
+    if key is not None and not key.is_unique:  # such as one label per patient, of several visits
+        _, first, names = np.unique(key.stored, return_index=True, return_inverse=True)
+        if values.ndim == 1 and (values[first][names] == values).all():
+            values, key = values[first], replace(key, stored=key.stored[first])
     others = [i for i in range(len(head.columns)) if i not in scores and _may_name(head, i)]
     own = next((head.name(i) for i in others if _is_named(head, i) and head[i].is_label), None)
     unused = "" if own is None else f'; those in "{short(own)}" are not used'
     named = "" if key is None else f'"{short(key.name)}"'
     if key is not None and key.is_unique:
-        note = f"labels are matched to the rows by {named}{unused}"
+        alike = " without folders, suffixes and case" if key.is_loose else ""
+        note = f"labels are matched to the rows by {named}{alike}{unused}"
     else:
         confirmed = f", which {named} confirms" if named else ""
         note = f"labels in {table.path.name} are taken in the order of the rows{confirmed}{unused}"
     doubt = None if key is not None else _against_order(table, label, head, others)
     if doubt is not None:
         note = Doubt(f"WARNING: {note}, but {doubt}")
-    return OtherLabels(Labels(table.values(label), table.name(label), table.path), key, note)
+    return OtherLabels(Labels(values, table.name(label), table.path), key, note)
 
 
 def _against_order(table: Table, label: int, head: Table, others: list[int]) -> str | None:
     """Return what shows that the rows are in another order than the labels, or None."""
+    named = [i for i in others if head[i].unnamed or head[i].is_id]
+    for i in named if len(table.columns) == 1 and table.n_rows == head.n_rows else ():
+        if _is_shuffled(head, i):
+            return (
+                f'"{short(head.name(i) or "the first column")}" of {head.path.name} numbers its '
+                "rows in another order; save the same column with the labels"
+            )
     for j in range(len(table.columns)):
         if j == label or not _is_usable(table, j):
             continue
         what = f'its column "{short(table.name(j) or "the first")}"'
-        values, name = table.values(j), _folded(table.name(j))
-        is_numbered = table.is_kind(j, "number") and is_row_number(np.sort(values))
-        if is_numbered and not is_row_number(values):
+        name = _folded(table.name(j))
+        if _is_shuffled(table, j):
             return f"{what} numbers them in another order; save the same column with the scores"
         for i in range(len(head.columns)):
             if _is_named(head, i) and _folded(head.name(i)) == name and _differ(table, j, head, i):
                 return (
                     f"{what} differs from that of {head.path.name}: check that both have the same "
                     "rows"
+                )
+            if i in others and _are_permuted(table, j, head, i):
+                return (
+                    f'{what} has the values of "{short(head.name(i))}" in another order: call '
+                    "both alike, so that they match the rows"
                 )
             if i in others and _are_moved(table, j, head, i):
                 return (
@@ -149,14 +182,42 @@ def _against_order(table: Table, label: int, head: Table, others: list[int]) -> 
     return None
 
 
+def _is_shuffled(table: Table, position: int) -> bool:
+    """Return whether a column numbers the rows, but not in their order."""
+    if not table.is_kind(position, "number"):
+        return False
+    values = table.values(position)
+    return is_row_number(np.sort(values)) and not is_row_number(values)
+
+
+def _are_permuted(table: Table, j: int, head: Table, i: int) -> bool:
+    """Return whether columns have the same values, each as often, in two orders."""
+    if head[i].is_label or head[i].is_prediction or table.n_rows != head.n_rows:
+        return False
+    if not (_may_name(table, j) and _may_name(head, i)):
+        return False
+    ours, theirs = key_of(head, [i]), key_of(table, [j])
+    is_varied = len(set(ours.tolist())) >= min(10, len(ours) // 2)
+    same = is_varied and np.array_equal(np.sort(ours), np.sort(theirs))
+    return same and not np.array_equal(ours, theirs)
+
+
 def _are_moved(table: Table, j: int, head: Table, i: int) -> bool:
     """Return whether columns of text have the same names, written in two ways, in two orders."""
     if not (table.is_kind(j, "text") and head.is_kind(i, "text")):
         return False
-    ours, theirs = (_files(key_of(t, [at])) for t, at in ((head, i), (table, j)))
+    ours, theirs = (_loose(key_of(t, [at])) for t, at in ((head, i), (table, j)))
     key, n = Key((), "", theirs), min(len(ours), len(theirs))
     is_moved = not np.array_equal(ours[:n], theirs[:n])
     return is_moved and key.is_unique and _are_same_names(ours, key)
+
+
+def _name_alike(table: Table, j: int, head: Table, i: int) -> bool:
+    """Return whether a column has a name for every row that another column names."""
+    if not (table.is_kind(j, "text") and _may_name(table, j) and head.is_kind(i, "text")):
+        return False
+    key = Key((i,), "", key_of(table, [j]))
+    return key.is_unique and any(_knows_all(k, head) for k in (key, key.loosely()))
 
 
 def _differ(table: Table, j: int, head: Table, i: int) -> bool:
@@ -171,7 +232,7 @@ def _differ(table: Table, j: int, head: Table, i: int) -> bool:
         return bool((np.abs(a - b) > 0.01 * np.ptp(b)).mean() > 0.5)
 
 
-def _files(names: NDArray[Any]) -> NDArray[Any]:
+def _loose(names: NDArray[Any]) -> NDArray[Any]:
     """Return names in lower case, those of files without their folders and their suffix."""
     found = (re.split(r"[/\\]", name.lower())[-1] for name in names.tolist())
     return np.array([re.sub(r"(?<=.)\.[a-z0-9]{1,5}$", "", name) for name in found], dtype=str)
@@ -193,9 +254,15 @@ def _label(table: Table, request: Request, head: Table, scores: tuple[int, ...])
         shared -= {_folded(table.name(i)) for i in found}
         aside = [c.is_id or c.is_prediction or _folded(c.name) in shared for c in schema.columns]
         usable = [i for i in usable if not aside[i]]
+    if not found:  # a column that names the rows is none
+        ours = [i for i in range(len(head.columns)) if i not in scores and _may_name(head, i)]
+        usable = [j for j in usable if not any(_name_alike(table, j, head, i) for i in ours)]
     for one in (found, usable):
         if len(one) == 1:
             return one[0]
+    one_hot = [j for j in found or usable if table.is_kind(j, "number", "bool")]
+    if is_one_hot(table, one_hot):
+        raise of_one_hot(table, one_hot, head)
     problem = next((c.problem for c in schema.columns if c.problem is not None), None)
     raise problem or file_error(
         table.path,
@@ -232,11 +299,13 @@ def _keys(
             is_key = (key.is_unique or is_id) and bool((stored != stored[0]).any())
             if not (may_name and _may_name(head, same)):
                 # fractions name rows where they are the same numbers, not the same to some digits
-                is_key = key.is_unique and _are_same_names(key_of(head, key.at), key)
+                is_key = key.is_unique and _are_same_names(key.names(head), key)
+            if key.is_unique and not (key.rows_of(key.names(head)) >= 0).any():
+                key = next(filter(lambda k: _knows_all(k, head), [key.loosely()]), key)
             found += [key] * (is_key or name in given)
         elif may_name and len(stored) > 1 and Key((), name, stored).is_unique:
             keys = (Key((i,), head.name(i), stored) for i in ours if _may_name(head, i))
-            found += [key for key in keys if _are_same_names(key_of(head, key.at), key)]
+            found += [key for key in keys if _are_same_names(key.names(head), key)]
     if len(found) < len(given):
         raise file_error(
             table.path,
@@ -258,13 +327,13 @@ def _chosen(keys: list[Key], table: Table, head: Table, request: Request) -> Key
     # A row number says no more than the order does, where there is a better name.
     better = [key for key in keys if not is_row_number(_numbers(key.stored))] or keys
     unique = [key for key in better if key.is_unique] or better
-    fitting = [k for k in unique if (k.rows_of(key_of(head, k.at)) >= 0).all()] or unique
+    fitting = [k for k in unique if _knows_all(k, head)] or unique
     if not fitting:
         return None
     first = fitting[0]
-    rows = first.rows_of(key_of(head, first.at))
+    rows = first.rows_of(first.names(head))
     for other in fitting[1:]:
-        if not np.array_equal(other.rows_of(key_of(head, other.at)), rows):
+        if not np.array_equal(other.rows_of(other.names(head)), rows):
             quoted = [f'"{short(key.name)}"' for key in fitting]
             raise file_error(
                 table.path,
@@ -273,6 +342,11 @@ def _chosen(keys: list[Key], table: Table, head: Table, request: Request) -> Key
                 fixes=[{"id_column": key.name} for key in fitting[:3]],
             )
     return first
+
+
+def _knows_all(key: Key, head: Table) -> bool:
+    """Return whether every row has its own name in the file of labels."""
+    return key.is_unique and bool((key.rows_of(key.names(head)) >= 0).all())
 
 
 def _are_same_names(ours: NDArray[Any], key: Key) -> bool:

@@ -193,10 +193,12 @@ CASES = {
         said="no label for row 7",
     ),
     "other paths of the same files": pair(
-        {"image": PATHS}, {"image": [p.split("/")[1] for p in PATHS]}, refused=True, said="image"
+        {"image": PATHS},
+        {"image": [p.split("/")[1] for p in PATHS]},
+        said="without folders",
     ),
     "names in capitals": pair(
-        {"image": TEXT}, {"image": [t.upper() for t in TEXT]}, refused=True, said="image"
+        {"image": TEXT}, {"image": [t.upper() for t in TEXT]}, said="and case"
     ),
     "names that repeat": pair(
         {"image": [f"x{i // 2}" for i in range(N)]},
@@ -208,7 +210,7 @@ CASES = {
         {"p.csv": probs(image=TEXT), "y.csv": labels(np.r_[ORDER[1:], ORDER[1]], image=TEXT)},
         options=ELSE,
         refused=True,
-        said='"image" differs and is not unique',
+        said='"image" differs, .* no label for row',
     ),
     "few names in common, under other names": Case(
         {
@@ -399,6 +401,72 @@ CASES = {
         },
         options=ELSE,
         said=MATCHED,
+    ),
+    # names written in two ways, and labels per patient
+    "paths of two systems": pair(
+        {"path": [f"val\\{t}.jpg" for t in TEXT]}, {"path": [f"/data/{t}.jpg" for t in TEXT]}
+    ),
+    "folders that names need": pair(
+        {"path": [f"{i % 2}/{i // 2}.jpg" for i in range(N)]},
+        {"path": [f"val/{i % 2}/{i // 2}.jpg" for i in range(N)]},
+        refused=True,
+        said="It has 'val/.*write them alike",
+    ),
+    "a label per row, some twice": Case(
+        {"p.csv": probs(id=NUMBERS), "y.csv": labels(np.r_[ORDER, ORDER[:9]], id=NUMBERS)},
+        options=ELSE,
+        said=MATCHED,
+    ),
+    "two keys under other names": Case(
+        {
+            "p.csv": probs(q=np.arange(N) // 4, a=np.arange(N) % 4),
+            "y.csv": labels(question=np.arange(N) // 4, attempt=np.arange(N) % 4),
+        },
+        truth=None,
+        options=ELSE,
+        warned=True,
+        said='the values of "q" in another order',
+    ),
+    "rows that are numbered in another order": Case(
+        {"p.csv": probs(id=np.arange(N)).iloc[ORDER], "y.csv": labels(np.arange(N))},
+        truth=None,
+        options=ELSE,
+        warned=True,
+        said='"id" of p.csv numbers its rows in another order',
+    ),
+    # forms of a file of labels
+    "a list of images": Case(
+        {
+            "p.csv": probs(image=[f"{t}.jpg" for t in TEXT]),
+            "y.txt": "\n".join(f"{TEXT[i]}.jpg {Y[i]}" for i in ORDER),
+        },
+        options={"labels_path": "y.txt"},
+        said='matched to the rows by "image"',
+    ),
+    **{
+        f"to_json, {orient}": Case(
+            {
+                "p.csv": with_index(probs()),
+                "y.json": labels(row=np.arange(N)).set_index("row").to_json(orient=orient),
+            },
+            options={"labels_path": "y.json"},
+            said=MATCHED,
+        )
+        for orient in ("columns", "index", "split", "table")
+    },
+    "one column per class": Case(
+        {
+            "p.csv": probs(id=NUMBERS),
+            "y.csv": pd.get_dummies(labels(id=NUMBERS), columns=["y"]),
+        },
+        options=ELSE,
+        refused=True,
+        said=r"needed. With pandas: .*idxmax\(axis=1\).str.removeprefix\('y_'\)",
+    ),
+    "no header, said of the labels alone": Case(
+        {"p.csv": probs(), "y.csv": "\n".join(["x0,0", *(f"y{i},{i % 2}" for i in range(1, N))])},
+        truth=None,
+        options={**ELSE, "header": False, "label_column": 1},
     ),
 }
 

@@ -369,6 +369,41 @@ CASES = {
         advised=True,
         others=(OTHER_ARRAYS,),
     ),
+    **{
+        f"{kind} beside the classes": Case({"v.parquet": probs(label=WORDS, kept=values)})
+        for kind, values in {
+            "images": [b"\xff\xd8\xff"] * N,
+            "lists with gaps": [[1, 2], None, [0.5, 1]] * (N // 3),
+            "lists of several lengths": [[1.0] * (i % 3) for i in range(N)],
+        }.items()
+    },
+    "Spark's vectors": Case(
+        {
+            "v.parquet": pd.DataFrame(
+                {
+                    "probability": [
+                        {"type": 1, "size": None, "indices": None, "values": list(p)} for p in P
+                    ],
+                    "label": Y.astype(float),
+                }
+            )
+        },
+        truth=Truth(P, Y),
+    ),
+    "Spark's sparse vectors": Case(
+        {
+            "v.parquet": pd.DataFrame(
+                {
+                    "probability": [
+                        {"type": 0, "size": 3, "indices": [0, 1], "values": [0.5, 0.5]} for _ in P
+                    ],
+                    "label": Y.astype(float),
+                }
+            )
+        },
+        refused=True,
+        said="vector_to_array",
+    ),
 }
 
 

@@ -227,6 +227,15 @@ CASES = {
     "a mixture is no label": Case(
         {"p.csv": probs(sand=OTHER[:, 0], silt=OTHER[:, 1], clay=OTHER[:, 2], soil=WORDS)}
     ),
+    "numbers in another order than the names beside them": Case(
+        {"v.csv": probs(label=np.array([2, 0, 1])[Y], label_name=WORDS)}
+    ),
+    "one column per class": Case(
+        {"v.csv": pd.get_dummies(probs(label=WORDS), columns=["label"])},
+        refused=True,
+        said=r"needed. With pandas: .*removeprefix\('label_'\)",
+        never=("label_cat",),
+    ),
 }
 
 
