@@ -1,6 +1,5 @@
 """The automatic choice: methods cross-fitted, their average, and the rule that picks one."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -337,28 +336,32 @@ def pick(
     best = int(means.argmin())
 
     def is_within(method: int, errors: float) -> bool:
-        mean, error = _mean_and_error(losses[:, method] - losses[:, best], weights, size)
-        return mean <= errors * error
+        gap = losses[:, method] - losses[:, best]
+        error = standard_error(gap, weights, size=size)
+        return bool(np.average(gap, weights=weights) <= errors * error)
 
     if model is not None and is_within(model, KEEP):
         return Pick(model, best)
     return Pick(next(i for i in range(len(means)) if i == best or is_within(i, NEAR)), best)
 
 
-def _mean_and_error(
-    values: Floats, weights: Floats | None, size: float | None
-) -> tuple[float, float]:
-    """Return a mean and its standard error."""
+def standard_error(values: Floats, weights: Floats | None, *, size: float | None = None) -> Floats:
+    r"""Return the standard error of the weighted mean over the first axis.
+
+    :math:`\sqrt{\sum w_i^2 (x_i - \bar x)^2} / \sum w_i`; without weights
+    :math:`s / \sqrt{N}`. A weight is the importance of a row, whole or not, or with `size` rows
+    in all the number of its copies.
+    """
     n = len(values)
-    mean = float(np.average(values, weights=weights))
-    squares = (values - mean) ** 2
-    if weights is None or size is not None:
-        size = n if size is None else size
-        variance = float(np.average(squares, weights=weights)) / max(size - 1.0, 1e-12)
+    if n < 2:
+        return np.full(values.shape[1:], np.inf)
+    w = np.ones(n) if weights is None else weights
+    squares = (values - np.average(values, axis=0, weights=w)) ** 2
+    if weights is None or size is None:
+        variance = w**2 @ squares / w.sum() ** 2 * (n / (n - 1))
     else:
-        variance = float((weights**2 * squares).sum()) / float(weights.sum()) ** 2
-        variance *= n / max(n - 1.0, 1e-12)
-    return mean, math.sqrt(variance) if n > 1 else math.inf
+        variance = w @ squares / w.sum() / max(size - 1.0, 1e-12)
+    return np.asarray(np.sqrt(variance))
 
 
 def fit_auto(

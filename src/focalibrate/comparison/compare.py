@@ -1,7 +1,7 @@
 """Calibration methods side by side, evaluated on rows that none was fitted on."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -10,8 +10,16 @@ from numpy.typing import NDArray
 from focalibrate._array import Array, to_numpy
 from focalibrate._check import check_choice, check_count, check_logits, check_n_bins
 from focalibrate.calibrate import METHODS, Calibrator
-from focalibrate.calibrate.choice import CrossFit, FitSettings, Fitted, check_alpha, cross_fit
-from focalibrate.calibrate.methods import MODEL
+from focalibrate.calibrate.choice import (
+    AUTO,
+    CrossFit,
+    FitSettings,
+    Fitted,
+    candidates_for,
+    check_alpha,
+    cross_fit,
+)
+from focalibrate.calibrate.methods import AVERAGE, MODEL
 from focalibrate.calibrate.rows import (
     Folds,
     Rows,
@@ -20,13 +28,13 @@ from focalibrate.calibrate.rows import (
     random_folds,
     read_given,
 )
-from focalibrate.comparison.judge import Sums, score_rows
+from focalibrate.comparison.judge import MEANS, Comparison, MethodResult, Scores, Sums, score_rows
 from focalibrate.comparison.paired import PairedMeans, Score, cluster_numbers
-from focalibrate.comparison.result import MEANS, Comparison, MethodResult, Scores
-from focalibrate.comparison.selection import Selection, selected
 from focalibrate.metrics.errors import MetricName
 
 Criterion = Literal["adaptive_ece", "ece"]
+MEMBER = "used only as a member of the average"
+SHOWN = "shown for comparison only"
 
 
 def compare_methods(
@@ -105,9 +113,21 @@ def compare_methods(
     check_n_bins(n_bins)
     if n_folds is not None:
         check_count(n_folds, name="n_folds", minimum=2)
-    val, test = _checked_rows(
-        (val_logits, val_labels, sample_weight), (test_logits, test_labels, test_weight)
-    )
+    val = _rows("val", val_logits, val_labels, sample_weight)
+    test = None
+    if not isinstance(test_logits, Rows) and (test_logits is None) != (test_labels is None):
+        raise ValueError(
+            "`test_logits` and `test_labels` must be given together. Leave both out to "
+            "cross-validate."
+        )
+    if test_logits is not None:
+        test = _rows("test", test_logits, test_labels, test_weight)
+        if test.n_classes != val.n_classes:
+            raise ValueError(
+                f"`test_logits` must have the {val.n_classes} classes of `val_logits`, got "
+                f"{test.n_classes}."
+            )
+        check_logits(test.logits, name="test_logits")
     codes = _codes(cluster, sample_weight)
     is_tested = test is not None or judged is not None
     folds = _folds(val, n_folds, seed, codes)
@@ -170,7 +190,7 @@ def compare_methods(
 
 def _results(
     crossed: CrossFit,
-    chosen: Selection,
+    chosen: "Selection",
     scores: Mapping[str, Scores],
     paired: PairedMeans,
 ) -> tuple[MethodResult, ...]:
@@ -208,32 +228,9 @@ def _n_changed(fitted: Fitted, rows: Rows) -> int:
     )
 
 
-_Given = tuple[Array | Rows | None, Array | None, Array | None]
-"""logits, labels and weights"""
-
-
-def _checked_rows(val: _Given, test: _Given) -> tuple[Rows, Rows | None]:
-    """Return the rows to fit on, and those to evaluate on if they are given."""
-    rows = _rows(val, "val")
-    if not isinstance(test[0], Rows) and (test[0] is None) != (test[1] is None):
-        raise ValueError(
-            "`test_logits` and `test_labels` must be given together. Leave both out to "
-            "cross-validate."
-        )
-    if test[0] is None:
-        return rows, None
-    test_rows = _rows(test, "test")
-    if test_rows.n_classes != rows.n_classes:
-        raise ValueError(
-            f"`test_logits` must have the {rows.n_classes} classes of `val_logits`, got "
-            f"{test_rows.n_classes}."
-        )
-    check_logits(test_rows.logits, name="test_logits")
-    return rows, test_rows
-
-
-def _rows(given: _Given, which: str) -> Rows:
-    logits, labels, weights = given
+def _rows(
+    which: str, logits: Array | Rows | None, labels: Array | None, weights: Array | None
+) -> Rows:
     try:
         return read_given(logits, labels, sample_weight=weights)
     except ValueError as error:
@@ -267,3 +264,89 @@ def _folds(rows: Rows, n_folds: int | None, seed: int, cluster: NDArray[np.intp]
             f"{cluster.max() + 1}. Pass a test set, or fewer `n_folds`."
         )
     return random_folds(rows, n, seed, cluster)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The methods to compare."""
+
+    names: tuple[str, ...]
+    """all that are fitted, the average last"""
+    members: tuple[str, ...]
+    """those that are averaged"""
+    asked: tuple[str, ...]
+    """those that the caller named"""
+    left_out: tuple[tuple[str, str], ...]
+    """default methods that would take too long, and why"""
+    why_not: Mapping[str, str]
+    """methods that cannot be chosen, and why; the only member of the average can be"""
+
+
+def selected(
+    methods: Sequence[str] | None,
+    trained_gamma: float | None,
+    *,
+    rows: Rows,
+    n_fits: int,
+    also: str | None = None,
+) -> Selection:
+    """Return the methods to compare, and those left out because they would take too long.
+
+    Args:
+        methods: names. Default: the candidates of the automatic choice, and every default method
+            that applies.
+        trained_gamma: exponent of the focal loss trained with, where it is known.
+        rows: what they are fitted on.
+        n_fits: how often each is fitted.
+        also: a method that is compared in any case.
+    """
+    automatic = candidates_for(rows, trained_gamma, n_fits=n_fits)
+    own = (*automatic.ladder, AVERAGE)
+    named = [name for name in (*(methods or ()), also) if name is not None]
+    asked = [m for name in named for m in (own if name == AUTO else (name,))]
+    for name in asked:
+        _check_applies(name, trained_gamma, rows)
+    names, slow = [MODEL], []
+    if methods is None:
+        wanted = [
+            m
+            for m in METHODS.values()
+            if (m.default or m.name in automatic.names)
+            and m.applies_to(rows.n_classes, trained_gamma, options=rows.options)
+        ]
+        slow = [m.name for m in wanted if m.is_too_slow(rows, n_fits)]
+        names = [m.name for m in wanted if m.name not in slow]
+    members = automatic.members if AVERAGE in (*names, *asked) else ()
+    every = dict.fromkeys([*names, *members, *asked])
+    can_be_chosen = own if methods is None else (MODEL, *asked)
+    size = f"{rows.n_rows:,} rows of {rows.n_classes:,} classes"
+    return Selection(
+        names=tuple(sorted(every, key=lambda name: name == AVERAGE)),
+        members=members,
+        asked=tuple(name for name in named if name != AUTO),
+        left_out=tuple((name, f"too slow for {size}") for name in slow if name not in every),
+        why_not={
+            name: MEMBER if name in members else SHOWN
+            for name in every
+            if name not in can_be_chosen
+        },
+    )
+
+
+def _check_applies(name: str, trained_gamma: float | None, rows: Rows) -> None:
+    check_choice(name, (AUTO, *METHODS), name="methods")
+    if METHODS[name].needs_gamma and trained_gamma is None:
+        raise ValueError(
+            f"`trained_gamma` must be given for the method {name!r}, got None. Pass the exponent "
+            "the model was trained with, or leave the method out."
+        )
+    if METHODS[name].applies_to(rows.n_classes, trained_gamma, options=rows.options):
+        return
+    if rows.options:
+        raise ValueError(
+            f"`methods`: {name!r} learns something about each class, but options are not the same "
+            "in every row. Leave it out."
+        )
+    raise ValueError(
+        f"`methods`: {name!r} is for two classes, but there are {rows.n_classes}. Leave it out."
+    )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate._array import Floats
+from focalibrate.calibrate.choice import standard_error
 from focalibrate.metrics.errors import MetricName
 
 MAX_GROUPS = 20_000
@@ -30,11 +31,6 @@ class Score:
             return self
         most = {"error": 1.0, "brier": 2.0}.get(metric, math.inf)
         return Score(self.estimate, max(self.low, 0.0), min(self.high, most))
-
-
-def weighted_mean(values: Floats, weights: Floats | None) -> Floats:
-    """Return the mean over examples, the first axis."""
-    return np.average(values, axis=0, weights=weights)
 
 
 def cluster_numbers(names: NDArray[Any]) -> NDArray[np.intp]:
@@ -60,21 +56,6 @@ def by_cluster(
     return sums / mass[:, None], mass / mass.mean()
 
 
-def standard_error(values: Floats, weights: Floats | None) -> Floats:
-    r"""Return the standard error of `weighted_mean` over the first axis.
-
-    :math:`\sqrt{\sum w_i^2 (x_i - \bar x)^2} / \sum w_i`; without weights
-    :math:`s / \sqrt{N}`. A weight is the importance of a row, whole or not.
-    """
-    n = len(values)
-    if n < 2:
-        return np.full(values.shape[1:], np.inf)
-    w = np.ones(n) if weights is None else weights
-    residual = (values - weighted_mean(values, weights)).reshape(n, -1)
-    spread = np.sqrt((w[:, None] ** 2 * residual**2).sum(axis=0)) / w.sum()
-    return np.asarray(spread * math.sqrt(n / (n - 1))).reshape(values.shape[1:])
-
-
 def paired_p_value(
     first: Floats,
     second: Floats,
@@ -94,7 +75,7 @@ def paired_p_value(
     error = float(standard_error(gap, weights))
     if error == 0.0:
         return 1.0
-    return math.erfc(abs(float(weighted_mean(gap, weights))) / error / math.sqrt(2))
+    return math.erfc(abs(float(np.average(gap, weights=weights))) / error / math.sqrt(2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +119,7 @@ class PairedMeans:
         with np.errstate(divide="ignore", invalid="ignore"):
             replicates = drawn[:, :-1] / drawn[:, -1:]
         return cls(
-            np.where(is_finite, weighted_mean(finite, weights), np.inf),
+            np.where(is_finite, np.average(finite, axis=0, weights=weights), np.inf),
             np.where(is_finite, replicates, np.inf),
         )
 

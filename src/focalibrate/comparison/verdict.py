@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
+import numpy as np
+
 from focalibrate.calibrate import METHODS, Calibrator
-from focalibrate.comparison.by_group import GroupChoice
-from focalibrate.comparison.choose import Choice
-from focalibrate.comparison.paired import Score, standard_error, weighted_mean
-from focalibrate.comparison.result import Comparison
+from focalibrate.calibrate.choice import standard_error
+from focalibrate.comparison.choose import Choice, GroupChoice
+from focalibrate.comparison.judge import Comparison
+from focalibrate.comparison.paired import Score
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.assessment import TOO_COARSE
 from focalibrate.metrics.words import finding
@@ -160,7 +162,7 @@ def _advice(status: Status, *, is_kept: bool, has_groups: bool) -> str:
 def _direction(comparison: Comparison) -> str:
     rows = comparison.row("identity").units
     residual = rows.confidence - rows.correct
-    gap = float(weighted_mean(residual, comparison.weights))
+    gap = float(np.average(residual, weights=comparison.weights))
     noise = 1.96 * float(standard_error(residual, comparison.weights))
     if abs(gap) <= noise:
         return "The model's confidence and accuracy agree on average."

@@ -10,7 +10,7 @@ import pyarrow as pa
 from focalibrate._array import Floats
 from focalibrate.calibrate.grouped import group_names
 from focalibrate.comparison import MEANS, PairedMeans, Score
-from focalibrate.comparison.paired import paired_p_value, weighted_mean
+from focalibrate.comparison.paired import paired_p_value
 from focalibrate.io import Predictions
 from focalibrate.io.errors import Doubt, listing
 from focalibrate.io.options import as_names
@@ -285,7 +285,8 @@ def _scores_by_group(
             some = None if weights is None else weights[at]
             codes = None if cluster is None else np.unique(cluster[at], return_inverse=True)[1]
             rows = [model[at] for model in nll]
-            found.append((column, group, len(at), [float(weighted_mean(r, some)) for r in rows]))
+            means = [float(np.average(r, weights=some)) for r in rows]
+            found.append((column, group, len(at), means))
             tests += [
                 float("nan")
                 if i == best or len(at) < LEAST_ROWS

@@ -10,8 +10,7 @@ from typing import Any
 
 from focalibrate._atomic import claim_folder, finish_folder, json_text
 from focalibrate.calibrate import Calibrator
-from focalibrate.comparison import Choice, Comparison, GroupChoice, Verdict
-from focalibrate.comparison.result import MEANS
+from focalibrate.comparison import MEANS, Choice, Comparison, GroupChoice, Verdict
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.groups import GroupAssessment, WorstSlice

@@ -3,15 +3,17 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
+from focalibrate.calibrate.choice import standard_error
 from focalibrate.comparison import PairedMeans
-from focalibrate.comparison.paired import MAX_GROUPS, paired_p_value, standard_error, weighted_mean
+from focalibrate.comparison.paired import MAX_GROUPS, paired_p_value
 
 
 def test_whole_number_weights_are_repeated_rows():
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(50, 2)), rng.integers(1, 4, size=50)
     repeated = np.repeat(x, w, axis=0)
-    assert_allclose(weighted_mean(x, w.astype(float)), repeated.mean(axis=0), rtol=1e-12)
+    error = standard_error(x, w.astype(float), size=w.sum())
+    assert_allclose(error, standard_error(repeated, None), rtol=1e-12)
     got = PairedMeans.of(x, weights=w.astype(float), n_resamples=10)
     assert_allclose(got.estimates, repeated.mean(axis=0), rtol=1e-12)
 

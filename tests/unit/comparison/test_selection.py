@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from focalibrate.calibrate.rows import Rows
-from focalibrate.comparison.selection import selected
+from focalibrate.comparison.compare import selected
 
 
 def rows(n, k):
