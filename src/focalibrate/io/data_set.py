@@ -9,7 +9,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from focalibrate.io.bytes import compression_of
-from focalibrate.io.errors import PredictionFileError, file_error, listing, short
+from focalibrate.io.errors import OfFile, PredictionFileError, file_error, listing, short
 from focalibrate.io.formats.arrays import grouped_npy, open_npy, open_npz, open_safetensors
 from focalibrate.io.formats.arrow import open_ipc, open_parquet
 from focalibrate.io.formats.detections import open_detections
@@ -139,24 +139,22 @@ def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
     file.seek(0)
     start = file.read(4)
     if start == b"FEA1":
-        raise file_error(
-            path,
+        raise part.error(
             "is a Feather file of version 1, which Arrow has given up. Write it again: "
-            "`pd.read_feather(old).to_feather('val.feather')`.",
+            "`pd.read_feather(old).to_feather('val.feather')`."
         )
     if suffix in PICKLES or (suffix != ".pt" and start[:2] in _PICKLE):
-        raise file_error(
-            path,
+        raise part.error(
             "is a pickle, which can run any code when it is opened, so it is not opened. Save a "
             "data frame with `df.to_csv('val.csv')`, arrays with "
-            "`np.savez('val.npz', logits=logits, labels=labels)`.",
+            "`np.savez('val.npz', logits=logits, labels=labels)`."
         )
     if suffix in OTHERS:
         advice = OTHERS[suffix].format(path=str(path))
-        raise file_error(path, f"{suffix} files are not read. {advice}")
+        raise part.error(f"{suffix} files are not read. {advice}")
     if suffix not in FORMATS and not _is_text(file):
-        raise file_error(
-            path, f"has an unknown suffix {short(suffix)!r}. Give one of {', '.join(FORMATS)}."
+        raise part.error(
+            f"has an unknown suffix {short(suffix)!r}. Give one of {', '.join(FORMATS)}."
         )
     return (suffix if suffix in FORMATS else ".csv"), ()
 
@@ -204,7 +202,7 @@ def _is_text(file: IO[bytes]) -> bool:
     return True
 
 
-class DataSet:
+class DataSet(OfFile):
     """Files with the same columns, opened when they are needed; in each process anew.
 
     Attributes:

@@ -89,6 +89,24 @@ def file_error(
     return PredictionFileError(printable(f"{shown(path)}: {text}"), fixes=fixes)
 
 
+class OfFile:
+    """What is in a file, or is one: errors about it begin with the file's name."""
+
+    path: Path
+
+    def error(
+        self, text: str, *, fixes: Sequence[Mapping[str, object]] = ()
+    ) -> PredictionFileError:
+        """Return the error with `text` about the file."""
+        return file_error(self.path, text, fixes=fixes)
+
+    def rows_error(
+        self, before: str, rows: Any, after: str, *, fixes: Sequence[Mapping[str, object]] = ()
+    ) -> RowError:
+        """Return the error that some rows break a rule."""
+        return RowError(self.path, before, rows, after, fixes=fixes)
+
+
 def shown(path: Path | str) -> str:
     """Return a path as the user wrote it, without user name and password.
 

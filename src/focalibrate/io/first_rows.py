@@ -272,10 +272,9 @@ def _check_parts(data: DataSet, reading: Reading) -> None:
             alike = (mine.kind, stored.columns[i].kind, "empty")
             differs = other.kind not in alike and mine.kind != "empty"
             if differs and own.separator is None and other.problem is None:
-                raise file_error(
-                    own.path,
+                raise own.error(
                     f"column `{mine.name}` must hold {WORDS.get(mine.kind, mine.kind)} as in "
-                    f"{first.path.name}, but holds {WORDS.get(other.kind, other.kind)}.",
+                    f"{first.path.name}, but holds {WORDS.get(other.kind, other.kind)}."
                 )
         for other in (own.columns[i] for i in reading.needed):
             if other.n_rows not in (None, scores.n_rows):

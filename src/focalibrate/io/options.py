@@ -163,16 +163,14 @@ def find_columns(schema: "Schema", wanted: Sequence[str], *, option: str) -> lis
             at = int(item) + (len(schema.columns) if int(item) < 0 else 0)
             places = [at] if 0 <= at < len(schema.columns) else []
         if not places:
-            raise file_error(
-                schema.path,
+            raise schema.error(
                 f"`{option}` must name a column, got {item!r}; the columns are "
-                f"{listing(schema.names)}.",
+                f"{listing(schema.names)}."
             )
         if len(places) > 1 and option != "ignore" and not any(mark in item for mark in "*?["):
-            raise file_error(
-                schema.path,
+            raise schema.error(
                 f"names must differ between columns, but {item!r} occurs {len(places)} times. "
-                "Rename one.",
+                "Rename one."
             )
         found += [place for place in places if place not in found]
     return found

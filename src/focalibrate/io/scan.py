@@ -18,7 +18,7 @@ from focalibrate.io.options import ReadOptions, check_fits, human, request_of
 from focalibrate.io.predictions import Predictions, contents
 from focalibrate.io.source import Part, Paths, check_distinct, find_parts, sha256_of
 from focalibrate.io.table import Table
-from focalibrate.io.values.assemble import all_zero, assemble
+from focalibrate.io.values.assemble import assemble
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 1 << 25
@@ -141,9 +141,10 @@ class Scan:
         if index == len(self.parts) - 1 and piece in (None, self.pieces[-1].number):
             self._check_all_labels_used(before)
         if part is None and not n_found:
-            raise file_error(self._data.path, "has missing values in every row.")
+            raise self._data.error("has missing values in every row.")
         if part is None and not weight > 0:
-            raise all_zero(self._data.path, self.reading.request.weight_column or "")
+            name = short(self.reading.request.weight_column)
+            raise self._data.error(f"weights in `{name}` must not all be 0.")
 
     def _tables(self, index: int, piece: int | None, *, keep: bool) -> Iterator[Table]:
         """Yield the rows of a part; those of the first are there already, once."""
@@ -179,10 +180,9 @@ class Scan:
         if self.kind != "logits" or self.reading.looks_like_probs:
             return
         if could_be_probs(found):
-            raise file_error(
-                table.path,
+            raise table.error(
                 f"every row of it is as probabilities are, but {self.parts[0].path.name} "
-                "holds logits. Write all parts in one way.",
+                "holds logits. Write all parts in one way."
             )
 
     def checksum(self, part: int | None = None) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 
 from focalibrate.io.bytes import CODECS, DAMAGE, refused, stdin_bytes, unpacked
-from focalibrate.io.errors import PredictionFileError, file_error, listing, short, shown
+from focalibrate.io.errors import OfFile, PredictionFileError, file_error, listing, short, shown
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 
@@ -52,7 +52,7 @@ _SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test", "te
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(OfFile):
     """One file, local or remote.
 
     Attributes:

@@ -24,7 +24,7 @@ from focalibrate.io.cells import (
     row_sums,
     texts_of,
 )
-from focalibrate.io.errors import PredictionFileError, RowError, file_error, short
+from focalibrate.io.errors import OfFile, PredictionFileError, short
 from focalibrate.io.roles.vocabulary import CLASS_NAMES, CONFIDENCE, Named
 
 WORDS = {"number": "numbers", "bool": "true and false", "matrix": "lists", "empty": "nothing"}
@@ -57,7 +57,7 @@ class Column(Named):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schema:
+class Schema(OfFile):
     """What is known of a file before its rows are read.
 
     Attributes:
@@ -103,7 +103,7 @@ class Schema:
         return [column.name for column in self.columns]
 
 
-class Table:
+class Table(OfFile):
     """Some rows of a file; the values of a column are converted when first needed, then kept.
 
     Attributes:
@@ -155,8 +155,8 @@ class Table:
             if column.problem is not None:
                 raise column.problem
             if position not in self.data:
-                raise file_error(
-                    self.path, f"`{short(column.name)}` must hold one value per row, not only one."
+                raise self.error(
+                    f"`{short(column.name)}` must hold one value per row, not only one."
                 )
             stored = self.data[position]
             if isinstance(stored, np.ndarray):
@@ -165,10 +165,9 @@ class Table:
                 try:
                     found = self._converted(column, getattr(stored, "storage", stored))
                 except (pa.ArrowException, UnicodeDecodeError) as error:
-                    raise file_error(
-                        self.path,
+                    raise self.error(
                         f"column `{short(column.name)}` is damaged ({short(error)}). Write the "
-                        "file again.",
+                        "file again."
                     ) from error
             if found is None:
                 raise self._changed(position, column)
@@ -204,8 +203,7 @@ class Table:
         if column.kind == "number":
             bad = (i for i, c in enumerate(cells) if not is_value(c, decimal_comma=comma))
             row = next(bad, 0)
-        return RowError(
-            self.path,
+        return self.rows_error(
             f"column `{short(column.name)}` holds {WORDS[column.kind]} in the first rows, but ",
             [row],
             f" has {short(repr(cells[row]))}. Correct it, or leave the column out.",
@@ -255,11 +253,10 @@ class Table:
         if len(arrays) == 1 and arrays[0].ndim == 2:
             return row_sums(arrays[0])
         if len({array.shape for array in arrays}) > 1:
-            raise file_error(
-                self.path,
+            raise self.error(
                 "scores must have the same number of rows, but "
                 f"`{short(self.name(positions[0]))}` has shape {arrays[0].shape} and another "
-                f"{arrays[-1].shape}.",
+                f"{arrays[-1].shape}."
             )
         return row_sums(np.stack(arrays, axis=1))
 
@@ -440,8 +437,7 @@ def check_listed(table: Table) -> None:
     cells = table.values(at)
     other = np.flatnonzero(cells != expected)
     if len(other):
-        raise RowError(
-            table.path,
+        raise table.rows_error(
             f"column `{short(table.name(at))}` must list the same classes in every row, but ",
             other,
             f" lists {short(cells[other[0]])}.",

@@ -221,10 +221,9 @@ def open_npy(parts: Mapping[str, Part], *, limit: int) -> Opened:
             array = read_header(file, _seeker(part), path=part.path, name=name)
         found = part.n_bytes - array.start
         if found < array.n_bytes:
-            raise file_error(
-                part.path,
+            raise part.error(
                 f"is truncated: its header promises {array.n_bytes:,} bytes of numbers, "
-                f"{found:,} are there. Copy or write it again.",
+                f"{found:,} are there. Copy or write it again."
             )
         arrays.append(array)
     return _opened(next(iter(parts.values())).path, arrays, limit=limit)
@@ -261,10 +260,9 @@ def open_npz(part: Part, *, limit: int) -> Opened:
     with part.open() as raw:
         magic = raw.read(4)
         if not magic.startswith(b"PK"):
-            raise file_error(
-                path,
+            raise part.error(
                 f"is not an .npz file: it begins with {magic!r}, not with the mark of a zip "
-                "archive. If it was copied, copy it again; else write it with np.savez.",
+                "archive. If it was copied, copy it again; else write it with np.savez."
             )
         raw.seek(0)
         with refused(path, DAMAGE), zipfile.ZipFile(raw) as archive:
@@ -272,7 +270,7 @@ def open_npz(part: Part, *, limit: int) -> Opened:
             names = Counter(info.filename.removesuffix(".npy") for info in members)
             twice = [f"`{name}`" for name, count in names.items() if count > 1]
             if twice:
-                raise file_error(path, f"holds {listing(twice)} more than once. Write it again.")
+                raise part.error(f"holds {listing(twice)} more than once. Write it again.")
             arrays = [_member(part, archive, info) for info in members]
     return _opened(path, arrays, limit=limit)
 
@@ -291,10 +289,9 @@ def _member(part: Part, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Arr
         with archive.open(info) as file:
             array = read_header(file, opened, path=path, name=name)
         if array.start + array.n_bytes != info.file_size:
-            raise file_error(
-                path,
+            raise part.error(
                 f"`{short(name)}` is damaged: its header promises {array.n_bytes:,} bytes of "
-                f"numbers, {info.file_size - array.start:,} are there. Write the file again.",
+                f"numbers, {info.file_size - array.start:,} are there. Write the file again."
             )
         return array
     except PredictionFileError as problem:
@@ -376,7 +373,7 @@ def _tensor(part: Part, name: str, entry: object, data: int) -> _Array:
     elif 0 in shape:
         problem = f"`{called}` is empty: shape {tuple(shape)}. Save some examples."
     if problem is not None:
-        column = Column(name=name, kind="other", problem=file_error(path, problem))
+        column = Column(name=name, kind="other", problem=part.error(problem))
         return _Array(column, shape=(stop - start,), start=data + start)
     is_bfloat = dtype == "BF16"
     column = described(name, tuple(shape), np.dtype(np.float32) if is_bfloat else stored)

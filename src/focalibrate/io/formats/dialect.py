@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
 from typing import IO, cast
 
 from focalibrate.io.cells import is_number, is_value
-from focalibrate.io.errors import PredictionFileError, file_error, listing, short
+from focalibrate.io.errors import PredictionFileError, listing, short
 from focalibrate.io.roles.vocabulary import Named
+from focalibrate.io.source import Part
 
 SEPARATORS = ("\t", ";", "|", ",")
 """Tried in this order: a comma may also be a decimal mark, or part of text."""
@@ -72,7 +72,7 @@ class Top:
         return is_utf8 and self.separator is not None and not self.comment
 
 
-def look_at_top(binary: IO[bytes], path: Path, *, told: bool | None, encoding: str | None) -> Top:
+def look_at_top(binary: IO[bytes], part: Part, *, told: bool | None, encoding: str | None) -> Top:
     """Look at the first lines: encoding, separator, decimal mark, header."""
     with io.BufferedReader(cast(io.RawIOBase, binary)) as buffered:
         is_utf16 = buffered.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
@@ -82,15 +82,15 @@ def look_at_top(binary: IO[bytes], path: Path, *, told: bool | None, encoding: s
         except LookupError as error:
             raise ValueError(f"`encoding` must be a text encoding, got {encoding!r}.") from error
         with io.TextIOWrapper(buffered, guessed, newline="") as text:
-            return _top(text, path, told=told, encoding=guessed)
+            return _top(text, part, told=told, encoding=guessed)
 
 
-def _top(text: IO[str], path: Path, *, told: bool | None, encoding: str) -> Top:
+def _top(text: IO[str], part: Part, *, told: bool | None, encoding: str) -> Top:
     lines, taken, blank = [], 0, 0
     for line in text:
         taken += len(line)
         if taken > MAX_SAMPLE:
-            raise file_error(path, "has lines too long for a table. Is it a text file?")
+            raise part.error("has lines too long for a table. Is it a text file?")
         if line.strip():
             lines.append(line.strip("\r\n"))
         elif not lines:
@@ -98,14 +98,14 @@ def _top(text: IO[str], path: Path, *, told: bool | None, encoding: str) -> Top:
         if len(lines) > SAMPLE:
             break
     if not lines:
-        raise file_error(path, "is empty. Write a header and at least one example.")
+        raise part.error("is empty. Write a header and at least one example.")
     comment = "#" if lines[0].lstrip().startswith("#") else ""
     if _EXCEL_HINT.fullmatch(lines[0].strip()):
         comment = lines[0].strip()[:4]
     kept = [line for line in lines if not (comment and line.lstrip().startswith(comment))]
     if not kept:
-        raise file_error(path, "holds only comments. Write a header and at least one example.")
-    _check_not_drawn(kept, path)
+        raise part.error("holds only comments. Write a header and at least one example.")
+    _check_not_drawn(kept, part)
     separator = find_separator(kept)
     width = max(_counts(kept[:2], separator) or [0])
     at = _comment_header(lines, kept, separator) if comment == "#" else -1
@@ -114,11 +114,11 @@ def _top(text: IO[str], path: Path, *, told: bool | None, encoding: str) -> Top:
     try:
         rows = rows_in(kept, separator)
     except csv.Error as error:
-        raise _bad_quote(kept, path) from error
-    comma = find_decimal_comma(rows[1:] or rows, path=path)
-    _check_one_header(rows, path)
+        raise _bad_quote(kept, part) from error
+    comma = find_decimal_comma(rows[1:] or rows, part=part)
+    _check_one_header(rows, part)
     has_header, row_names = find_header(
-        rows, decimal_comma=comma, path=path, told=True if at >= 0 else told
+        rows, decimal_comma=comma, part=part, told=True if at >= 0 else told
     )
     names = None
     if has_header:
@@ -145,16 +145,15 @@ def _thousands(rows: Sequence[Sequence[str]]) -> str:
     return cells[0] if cells and all(_THOUSANDS.fullmatch(cell) for cell in cells) else ""
 
 
-def _bad_quote(lines: Sequence[str], path: Path) -> PredictionFileError:
+def _bad_quote(lines: Sequence[str], part: Part) -> PredictionFileError:
     """Return the error for lines that cannot be cut into cells."""
     most = csv.field_size_limit()
     for i, line in enumerate(lines, start=1):
         if len(line) > most:
-            return file_error(path, f"line {i} has a cell of more than {most:,} characters.")
-    return file_error(
-        path,
+            return part.error(f"line {i} has a cell of more than {most:,} characters.")
+    return part.error(
         "line 1 has an unclosed or misplaced quote. Correct it, and write quotes in a cell twice "
-        '("").',
+        '("").'
     )
 
 
@@ -172,35 +171,32 @@ def _comment_header(lines: list[str], kept: list[str], separator: str | None) ->
     return len(above) - 1 if is_header else -1
 
 
-def _check_not_drawn(lines: Sequence[str], path: Path) -> None:
+def _check_not_drawn(lines: Sequence[str], part: Part) -> None:
     """Raise if a line is a rule or counts the rows, as in tables drawn to be looked at."""
     if FOOTER.fullmatch(lines[-1].strip()):
-        raise is_footer(lines[-1], path)
+        raise is_footer(lines[-1], part)
     drawn = [line.strip() for line in lines[:3] if _RULE.fullmatch(line.strip())]
     if drawn:
-        raise file_error(
-            path,
+        raise part.error(
             f"is a table drawn to be looked at (it has the line {short(drawn[0])!r}). Save it as "
-            "CSV: `psql --csv`, `mysql --batch`, `sqlite3 -csv -header`, or `df.to_csv(path)`.",
+            "CSV: `psql --csv`, `mysql --batch`, `sqlite3 -csv -header`, or `df.to_csv(path)`."
         )
 
 
-def is_footer(line: str, path: Path) -> PredictionFileError:
+def is_footer(line: str, part: Part) -> PredictionFileError:
     """Return the error for a last line that counts the rows."""
-    return file_error(
-        path,
+    return part.error(
         f"its last line, {short(line.strip())!r}, is not an example. Remove it (`psql --csv` does "
-        "not write it).",
+        "not write it)."
     )
 
 
-def _check_one_header(rows: Sequence[Sequence[str]], path: Path) -> None:
+def _check_one_header(rows: Sequence[Sequence[str]], part: Part) -> None:
     """Raise if there is a title, or a second row of names as pandas writes for a MultiIndex."""
     if len(rows) > 2 and len(rows[0]) == 1 < len(rows[1]) and not any(map(is_number, rows[1])):
-        raise file_error(
-            path,
+        raise part.error(
             f"its first line, {short(rows[0][0])!r}, does not name the columns. Remove the lines "
-            "above the names of the columns.",
+            "above the names of the columns."
         )
     if len(rows) < 3 or len({len(row) for row in rows[:3]}) > 1:
         return
@@ -210,11 +206,10 @@ def _check_one_header(rows: Sequence[Sequence[str]], path: Path) -> None:
     if any(map(is_number, over + under)):
         return
     if len(set(over)) < len(over) == len(set(under)):
-        raise file_error(
-            path,
+        raise part.error(
             f"has two rows of names ({listing(over)} and {listing(under)}), as pandas writes "
             "columns of two levels. Join them before saving: "
-            "`df.columns = ['_'.join(map(str, c)).strip('_') for c in df.columns]`.",
+            "`df.columns = ['_'.join(map(str, c)).strip('_') for c in df.columns]`."
         )
 
 
@@ -243,10 +238,9 @@ def table_lines(
         yield line
 
 
-def zero_bytes(path: Path) -> PredictionFileError:
+def zero_bytes(part: Part) -> PredictionFileError:
     """Return the error for text with zero bytes."""
-    return file_error(
-        path,
+    return part.error(
         "must be text, but holds zero bytes. Save it as CSV UTF-8; if it is UTF-16, say so.",
         fixes=[{"encoding": "utf-16-le"}],
     )
@@ -318,7 +312,7 @@ def _counts(lines: Sequence[str], mark: str | None) -> list[int] | None:
     return counts[:-1] if is_cut else counts
 
 
-def find_decimal_comma(rows: Sequence[Sequence[str]], *, path: Path) -> bool:
+def find_decimal_comma(rows: Sequence[Sequence[str]], *, part: Part) -> bool:
     """Return whether numbers are written with a comma: some cell is ``0,5``, none ``0.5``.
 
     Where commas separate cells too, such a cell is in quotes. Where every comma may as well
@@ -329,17 +323,16 @@ def find_decimal_comma(rows: Sequence[Sequence[str]], *, path: Path) -> bool:
     if not commas or any(is_number(cell) and "." in cell for cell in cells):
         return False
     if all(_THOUSANDS.fullmatch(cell) for cell in commas):
-        raise file_error(
-            path,
+        raise part.error(
             f"the comma in {short(repr(commas[0]))} may be a decimal comma or separate thousands, "
             "and that is never guessed. Write numbers with a decimal point, and without a mark "
-            "between thousands.",
+            "between thousands."
         )
     return True
 
 
 def find_header(
-    rows: Sequence[Sequence[str]], *, decimal_comma: bool, path: Path, told: bool | None
+    rows: Sequence[Sequence[str]], *, decimal_comma: bool, part: Part, told: bool | None
 ) -> tuple[bool, bool]:
     """Return whether the first row is a header, and rows have a name before their cells.
 
@@ -356,8 +349,7 @@ def find_header(
     if verdict is None and _is_numbered_alike(first, body):
         verdict = False
     if verdict is None:
-        raise file_error(
-            path,
+        raise part.error(
             f"the first row ({listing(first)}) may be a header or an example, and that is never "
             "guessed. Say whether it is a header.",
             fixes=[{"header": True}, {"header": False}],

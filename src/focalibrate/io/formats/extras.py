@@ -39,13 +39,12 @@ def open_excel(part: Part, *, limit: int, sheet: str | None = None) -> Opened:
         finally:
             book.close()
     if len(rows) < 2:
-        raise file_error(path, "holds a header and no rows. Write at least one example.")
+        raise part.error("holds a header and no rows. Write at least one example.")
     width = max(len(row) for row in rows)
     if sum(cell is not None for cell in rows[0]) == 1 < width:
-        raise file_error(
-            path,
+        raise part.error(
             f"its first row holds one cell, {short(next(c for c in rows[0] if c is not None))!r}, "
-            "and others hold more. Remove the rows above the names of the columns.",
+            "and others hold more. Remove the rows above the names of the columns."
         )
     names = [
         str(cell) if cell is not None else f"Unnamed: {i}"
@@ -53,9 +52,8 @@ def open_excel(part: Part, *, limit: int, sheet: str | None = None) -> Opened:
     ]
     if len(set(names)) < len(names):
         twice = sorted({n for n in names if names.count(n) > 1})
-        raise file_error(
-            path,
-            f"names must differ between columns, but {listing(twice)} occurs more than once.",
+        raise part.error(
+            f"names must differ between columns, but {listing(twice)} occurs more than once."
         )
     columns = {
         name: [_plain(row[i]) if i < len(row) else None for row in rows[1:]]
@@ -138,7 +136,7 @@ def open_torch(part: Part, *, limit: int) -> Opened:
         is_half = "float16" in str(getattr(value, "dtype", ""))
         columns.append(replace(described(name, array.shape, array.dtype), is_half=is_half))
     if not columns:
-        raise file_error(path, "holds no tensors. Save a dictionary of tensors.")
+        raise part.error("holds no tensors. Save a dictionary of tensors.")
     schema = Schema(path=path, columns=tuple(columns), is_table=False, class_names=class_names)
     return in_memory(schema, data, max(map(len, data.values()), default=0))
 

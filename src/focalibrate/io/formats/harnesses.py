@@ -259,7 +259,7 @@ def read_eval(part: Part, *, limit: int) -> dict[str, Any]:
         samples = [json.loads(_member(archive, raw, name, limit)) for name in wanted]
     if not isinstance(document, Mapping) or not isinstance(document.get("eval"), Mapping):
         text = f"is not a log of {INSPECT}: no header.json names its evaluation."
-        raise file_error(part.path, text)
+        raise part.error(text)
     return {**document, "samples": samples}
 
 

@@ -62,7 +62,7 @@ def _utf8(part: Part) -> Iterator[IO[str]]:
         ):
             yield text
     except UnicodeDecodeError as error:
-        raise file_error(part.path, "must be UTF-8 text. Write it again.") from error
+        raise part.error("must be UTF-8 text. Write it again.") from error
 
 
 def records_in(part: Part, limit: int) -> list[dict[str, Any]] | None:
@@ -82,14 +82,13 @@ def records_in(part: Part, limit: int) -> list[dict[str, Any]] | None:
             if _is_numbers(record):
                 record = {part.path.stem: record}
             if not isinstance(record, dict):
-                raise file_error(
-                    part.path,
+                raise part.error(
                     f"line {number} must be a JSON object, got {type(record).__name__}. Write one "
-                    'object per line: {"label": 1, "probs": [0.2, 0.8]}.',
+                    'object per line: {"label": 1, "probs": [0.2, 0.8]}.'
                 )
             records.append(record)
     if not records:
-        raise file_error(part.path, "holds no rows. Write at least one example.")
+        raise part.error("holds no rows. Write at least one example.")
     return records
 
 
@@ -197,9 +196,7 @@ def _parsed(text: str, part: Part, what: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise file_error(
-            part.path, f"{what} is not valid JSON ({short(error)}). Write it again."
-        ) from error
+        raise part.error(f"{what} is not valid JSON ({short(error)}). Write it again.") from error
 
 
 def table_of_columns(

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from focalibrate.io.bytes import unpacked
-from focalibrate.io.errors import Doubt, PredictionFileError, file_error
+from focalibrate.io.errors import Doubt, PredictionFileError
 from focalibrate.io.formats.dialect import (
     FOOTER,
     Top,
@@ -46,7 +45,7 @@ def open_text(part: Part, first: IO[bytes], request: Request) -> Opened:
     path = part.path
     with _decoded(part):
         binary = unpacked(first, path, part.compression)
-        top = look_at_top(binary, path, told=request.header, encoding=request.encoding)
+        top = look_at_top(binary, part, told=request.header, encoding=request.encoding)
     names = top.names or ("",) * top.width
     columns = tuple(
         Column(
@@ -175,7 +174,7 @@ class _Checked(io.RawIOBase):
     """The bytes of a table, checked for what pyarrow would pass over."""
 
     def __init__(self, part: Part) -> None:
-        self._path, self._file = part.path, part.unpacked()
+        self._part, self._file = part, part.unpacked()
         self._digest = None if part.compression else hashlib.sha256()
         self._quotes = 0
 
@@ -187,7 +186,7 @@ class _Checked(io.RawIOBase):
         if self._digest is not None:
             self._digest.update(piece)
         if b"\0" in piece:
-            raise zero_bytes(self._path)
+            raise zero_bytes(self._part)
         self._quotes += piece.count(b'"')
         return piece
 
@@ -211,7 +210,7 @@ def rows_of(part: Part, top: Top) -> Iterator[list[str]]:
         nonlocal done
         for line in table_lines(text, top.comment, top.comment_header, top.separator, top.width):
             if "\0" in line:
-                raise zero_bytes(part.path)
+                raise zero_bytes(part)
             done += 1
             yield line
 
@@ -223,7 +222,7 @@ def rows_of(part: Part, top: Top) -> Iterator[list[str]]:
             for row in rows:
                 if len(row) > 1 or (row and row[0].strip()):
                     if n_rows and len(row) != top.width:
-                        raise _bad_width(part.path, top, row, line)
+                        raise _bad_width(part, top, row, line)
                     if n_rows or top.names is None:
                         yield row
                     n_rows += 1
@@ -235,18 +234,18 @@ def rows_of(part: Part, top: Top) -> Iterator[list[str]]:
             what = f'{why} ("").'
             if "field larger" in str(error):
                 what = f"a cell of more than {csv.field_size_limit():,} characters."
-            raise file_error(part.path, f"line {line} has {what}") from error
+            raise part.error(f"line {line} has {what}") from error
 
 
-def _bad_width(path: Path, top: Top, row: Sequence[str], line: int) -> PredictionFileError:
+def _bad_width(part: Part, top: Top, row: Sequence[str], line: int) -> PredictionFileError:
     if FOOTER.fullmatch(row[0].strip()):
-        return is_footer(row[0], path)
+        return is_footer(row[0], part)
     advice = "Give every line the same number of cells."
     if top.width == 1:
         advice = "Remove the lines above the names of the columns."
     cells = "cell" if len(row) == 1 else "cells"
-    return file_error(
-        path, f"line {line} has {len(row)} {cells}, the first line has {top.width}. {advice}"
+    return part.error(
+        f"line {line} has {len(row)} {cells}, the first line has {top.width}. {advice}"
     )
 
 
@@ -258,8 +257,7 @@ def _decoded(part: Part) -> Iterator[None]:
             yield
     except UnicodeDecodeError as error:
         byte = error.object[error.start] if isinstance(error.object, bytes) else 0
-        raise file_error(
-            part.path,
+        raise part.error(
             f"must be UTF-8 text, but holds the byte 0x{byte:02x}. Save it as CSV UTF-8, or say "
             "which encoding it has.",
             fixes=[{"encoding": "cp1252"}],

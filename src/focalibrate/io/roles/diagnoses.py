@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from focalibrate.io.cells import is_value
-from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
+from focalibrate.io.errors import PredictionFileError, listing, short
 from focalibrate.io.roles.facts import Facts, Fixes, Scores
 from focalibrate.io.roles.vocabulary import (
     DERIVED,
@@ -78,19 +78,17 @@ def not_numbers(view: Table, position: int, *, is_only: bool = False) -> Predict
             after = "If it is not a class, leave it out."
         holds = {"empty": "no values", "other": "values of another kind", "text": "text"}
         kind = {**WORDS, **holds}[column.kind]
-        return file_error(view.path, f"{before}holds {kind}. {after}", fixes=fixes)
+        return view.error(f"{before}holds {kind}. {after}", fixes=fixes)
     cells, comma = view.cells(position), view.schema.decimal_comma
     bad = (i for i, cell in enumerate(cells) if not is_value(cell, decimal_comma=comma))
     row = next(bad, 0)
     if cells[row].lstrip().startswith("{"):
-        return file_error(
-            view.path,
+        return view.error(
             f"column `{short(name)}` holds dictionaries. Save one column per class: "
-            f"`df.join(pd.DataFrame(df[{name!r}].map(ast.literal_eval).tolist(), df.index))`.",
+            f"`df.join(pd.DataFrame(df[{name!r}].map(ast.literal_eval).tolist(), df.index))`."
         )
     if "..." in cells[row]:
-        return RowError(
-            view.path,
+        return view.rows_error(
             f"column `{short(name)}` holds lists that were cut short when they were printed: ",
             [row],
             " has '...' instead of numbers. Save one column per class: "
@@ -98,7 +96,7 @@ def not_numbers(view: Table, position: int, *, is_only: bool = False) -> Predict
         )
     or_else = "" if is_only else ", or leave the column out"
     after = f" has {short(repr(cells[row]))}. Correct it{or_else}."
-    return RowError(view.path, before, [row], after, fixes=fixes)
+    return view.rows_error(before, [row], after, fixes=fixes)
 
 
 def no_scores(facts: Facts) -> PredictionFileError:

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TypeAlias
 
 from focalibrate.io.cells import is_row_number
-from focalibrate.io.errors import PredictionFileError, file_error, listing, short
+from focalibrate.io.errors import OfFile, PredictionFileError, listing, short
 from focalibrate.io.options import Request
 from focalibrate.io.predictions import ScoreKind
 from focalibrate.io.roles.vocabulary import DERIVED, WEIGHTS, Prefixed
@@ -43,7 +44,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Facts:
+class Facts(OfFile):
     """What is known when scores are looked for.
 
     Attributes:
@@ -130,9 +131,10 @@ class Facts:
             return self.quoted(positions)[0]
         return f"columns {listing(self.names(positions))}"
 
-    def error(self, text: str, *, fixes: Sequence[dict[str, object]] = ()) -> PredictionFileError:
-        """Return the error with `text` about the file."""
-        return file_error(self.view.path, text, fixes=fixes)
+    @property
+    def path(self) -> Path:  # type: ignore[override]
+        """The file."""
+        return self.view.path
 
     def which(
         self, what: str, sets: Sequence[Sequence[int]], fixes: Sequence[dict[str, object]] = ()

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.io.cells import AGREEMENT, is_same_model, texts_of
-from focalibrate.io.errors import RowError, listing, short
+from focalibrate.io.errors import listing, short
 from focalibrate.io.predictions import ScoreKind
 from focalibrate.io.roles.chosen import (
     OPPOSITE,
@@ -361,8 +361,7 @@ def _check_words(view: Table, position: int, right: str) -> None:
     if rows:
         others = sorted({cells[row] for row in rows})
         name = view.name(position)
-        raise RowError(
-            view.path,
+        raise view.rows_error(
             f"`{short(name)}` must say whether an answer was right or wrong, but ",
             rows,
             f" hold {listing([repr(v) for v in others])}. Leave these rows out, or count them as "

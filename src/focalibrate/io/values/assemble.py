@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +10,6 @@ from numpy.typing import NDArray
 
 from focalibrate.io.cells import MISSING, is_number, is_numbering, numbers_in, texts_of, uneven
 from focalibrate.io.errors import (
-    PredictionFileError,
-    RowError,
     file_error,
     listing,
     numbered_by,
@@ -74,18 +71,13 @@ def stored_weights(view: Table, position: int) -> NDArray[np.float64]:
     """Return weights, finite and >= 0."""
     values, rule = view.values(position), f"weights in `{short(view.name(position))}` must be "
     if values.dtype.kind not in "fiub" or values.ndim != 1:
-        raise file_error(view.path, f"{rule}numbers.")
+        raise view.error(f"{rule}numbers.")
     weights = values.astype(np.float64)
     with np.errstate(invalid="ignore"):
         bad = np.flatnonzero(~(weights >= 0) | ~np.isfinite(weights))
     if len(bad):
-        raise RowError(view.path, f"{rule}finite and >= 0, but those in ", bad, " are not.")
+        raise view.rows_error(f"{rule}finite and >= 0, but those in ", bad, " are not.")
     return weights
-
-
-def all_zero(path: Path, name: str) -> PredictionFileError:
-    """Return the error for weights that are all 0."""
-    return file_error(path, f"weights in `{short(name)}` must not all be 0.")
 
 
 def class_names_of(view: Table, roles: Roles, request: Request) -> tuple[str, ...] | None:
@@ -97,10 +89,9 @@ def class_names_of(view: Table, roles: Roles, request: Request) -> tuple[str, ..
         return requested if names is None else names
     if names == tuple(str(i) for i in range(len(names))):
         return requested
-    raise file_error(
-        view.path,
+    raise view.error(
         f"`class_names` must be the classes of the file, {listing(names)}, got "
-        f"{listing(requested)}.",
+        f"{listing(requested)}."
     )
 
 
@@ -118,8 +109,7 @@ def check_not_missing(labels: Labels, names: tuple[str, ...] | None) -> None:
     """Raise where a row has no label."""
     missing = np.flatnonzero(labels.missing(names))
     if len(missing):
-        raise RowError(
-            labels.path,
+        raise labels.rows_error(
             "labels must not be missing, but they are in ",
             missing,
             ". Leave these rows out.",
@@ -172,18 +162,16 @@ def _like(found: Predictions, table: Table, reading: "Reading") -> Predictions:
     if found.n_classes != like.n_classes:
         if table.first_row:
             raise uneven(table.path, table.first_row, found.n_classes, like.n_classes)
-        raise file_error(
-            table.path,
+        raise table.error(
             f"has {found.n_classes} classes, but {reading.parts[0].name} has {like.n_classes}. "
-            "Every part must have the same classes.",
+            "Every part must have the same classes."
         )
     ways = [(p.class_names, p.positive, p.layout.labels_as) for p in (found, like)]
     if ways[0] != ways[1]:
-        raise file_error(
-            table.path,
+        raise table.error(
             "its labels are matched to the classes in another way than those of the first "
             f"rows: {found.class_names} ({found.layout.labels_as}) and {like.class_names} "
-            f"({like.layout.labels_as}). Write the names of the classes in one way.",
+            f"({like.layout.labels_as}). Write the names of the classes in one way."
         )
     if found.scores.dtype in (like.scores.dtype, np.float16):
         return found
@@ -244,7 +232,7 @@ def _assembled(
             name=scores_name,
             names=tuple(view.name(i) for i in chosen.positions) if is_columns else (),
             was_half=any(view[i].is_half for i in chosen.positions),
-            path=view.path,
+            view=view,
             probs_atol=request.probs_atol,
             keeps_half=half,
         )
@@ -297,8 +285,7 @@ def _check_all_listed(scores: NDArray[Any], view: Table) -> None:
     """Raise if rows list only some of the classes, such as those of the highest scores."""
     lacking = np.flatnonzero(np.isnan(scores.reshape(len(scores), -1)).any(axis=1))
     if len(lacking):
-        raise RowError(
-            view.path,
+        raise view.rows_error(
             "must list the scores of all classes in every row, but does not in ",
             lacking,
             ". A Hugging Face pipeline writes all of them with `top_k=None`.",
@@ -308,7 +295,7 @@ def _check_all_listed(scores: NDArray[Any], view: Table) -> None:
 def _two_columns(stored: NDArray[Any], kind: str, view: Table, name: str) -> NDArray[Any]:
     """Return the scores of both classes from those of the positive one."""
     if stored.ndim != 1:
-        raise file_error(view.path, f"`{short(name)}` must have shape [N], got {stored.shape}.")
+        raise view.error(f"`{short(name)}` must have shape [N], got {stored.shape}.")
     scores = stored if stored.dtype.kind == "f" else stored.astype(np.float64)
     if scores.dtype == np.float16:
         scores = scores.astype(np.float32)
@@ -319,14 +306,12 @@ def _two_columns(stored: NDArray[Any], kind: str, view: Table, name: str) -> NDA
     if len(bad):
         low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
         if low >= 0 and 1 < high <= 100 and high > 50:
-            raise file_error(
-                view.path,
+            raise view.error(
                 f"`{short(name)}` must lie in [0, 1], but goes up to {high:.4g}, as percentages "
                 "do.",
                 fixes=[{"input": "percent"}],
             )
-        raise RowError(
-            view.path,
+        raise view.rows_error(
             f"`{short(name)}` must be probabilities in [0, 1], but ",
             bad,
             f" are not: found {low:.4g} to {high:.4g}. If these are log-odds, say so.",
@@ -404,8 +389,7 @@ def _check_ordered(
     if labels.dtype.kind not in "iuf" or is_told:
         return
     columns = sorted(view.name(i) for i in roles.scores.positions)
-    raise file_error(
-        view.path,
+    raise view.error(
         f"its labels are numbers, but nothing says which number means which of {listing(names)}: "
         "each row lists the classes in another order. Save the labels as names, or give the "
         "classes in the order of the numbers (here: that of the alphabet).",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate.io.cells import MISSING, is_number, numbers_in
-from focalibrate.io.errors import PredictionFileError, RowError, file_error, listing, short
+from focalibrate.io.errors import OfFile, PredictionFileError, RowError, file_error, listing, short
 from focalibrate.io.roles.vocabulary import plain
 
 IGNORED = -100
@@ -66,7 +66,7 @@ class Matched:
 
 
 @dataclass(frozen=True)
-class Labels:
+class Labels(OfFile):
     """Labels of some rows as stored, their name and their file."""
 
     values: NDArray[Any]
@@ -76,15 +76,9 @@ class Labels:
     def __getitem__(self, rows: Any) -> "Labels":
         return replace(self, values=self.values[rows])
 
-    def error(
-        self, text: str, *, fixes: Sequence[Mapping[str, object]] = ()
-    ) -> PredictionFileError:
-        """Return the error with `text` about the labels' file."""
-        return file_error(self.path, text, fixes=fixes)
-
-    def rows_error(self, rule: str, rows: NDArray[np.intp], after: str) -> RowError:
+    def bad_rows(self, rule: str, rows: NDArray[np.intp], after: str) -> RowError:
         """Return the error that labels break a rule in some rows."""
-        return RowError(self.path, f"`{short(self.name)}` {rule}", rows, after)
+        return self.rows_error(f"`{short(self.name)}` {rule}", rows, after)
 
     def missing(self, class_names: Names | None) -> NDArray[np.bool_]:
         """Return which rows have none: nan, -100, or text such as NA unless that names a class.
@@ -131,7 +125,7 @@ class Labels:
         with np.errstate(invalid="ignore"):
             bad = np.flatnonzero(~(np.abs(y) < 2.0**53) | (y != np.trunc(y)))
         if len(bad):
-            raise self.rows_error(
+            raise self.bad_rows(
                 "must be whole numbers, but those in ",
                 bad,
                 f" are not; found {float(y[bad[0]])!r}. Save class numbers, or the names of the "
@@ -235,7 +229,7 @@ def _in_range(given: Labels, first: int, n_classes: int) -> NDArray[np.int64]:
     if not len(bad):
         return labels.astype(np.int64) - first
     if (labels[bad] == -1).all():
-        raise given.rows_error(
+        raise given.bad_rows(
             "is -1 in ",
             bad,
             f", and classes are numbered from {first}. If -1 means that the label is missing "
@@ -243,7 +237,7 @@ def _in_range(given: Labels, first: int, n_classes: int) -> NDArray[np.int64]:
             f"`df = df[df[{short(given.name)!r}] >= 0]`; if it is a class, save the names of the "
             "classes.",
         )
-    raise given.rows_error(
+    raise given.bad_rows(
         f"must lie in [{first}, {first + n_classes - 1}] for {n_classes} classes, "
         f"{'as other rows count from 1, ' if first else ''}but those in ",
         bad,
@@ -306,7 +300,7 @@ def match_names(
     found = next((way for way in _looser(values, class_names) if way is not None), None)
     if found is None:
         unknown = [repr(v) for v, i in zip(values, index, strict=True) if i < 0]
-        raise given.rows_error(
+        raise given.bad_rows(
             "must be names of classes, but those in ",
             np.flatnonzero((index < 0)[where]),
             f" are not: found {listing(unknown)}, the classes are {listing(class_names)}. Correct "

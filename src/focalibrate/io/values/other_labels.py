@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from focalibrate.io.cells import is_row_number, texts_of
-from focalibrate.io.errors import Doubt, RowError, file_error, listing, short
+from focalibrate.io.errors import Doubt, RowError, listing, short
 from focalibrate.io.options import Request, find_columns
 from focalibrate.io.roles.diagnoses import is_one_hot, of_one_hot
 from focalibrate.io.roles.vocabulary import DERIVED, Named
@@ -264,8 +264,7 @@ def _label(table: Table, request: Request, head: Table, scores: tuple[int, ...])
     if is_one_hot(table, one_hot):
         raise of_one_hot(table, one_hot, head)
     problem = next((c.problem for c in schema.columns if c.problem is not None), None)
-    raise problem or file_error(
-        table.path,
+    raise problem or table.error(
         f"must hold one column of labels, but it holds {listing(schema.names) or 'none'}. Say "
         "which.",
         fixes=[{"label_column": table.name(i)} for i in (found or usable)[:3]],
@@ -307,10 +306,9 @@ def _keys(
             keys = (Key((i,), head.name(i), stored) for i in ours if _may_name(head, i))
             found += [key for key in keys if _are_same_names(key.names(head), key)]
     if len(found) < len(given):
-        raise file_error(
-            table.path,
+        raise table.error(
             f"must have the column {listing(list(request.id_column))} too, which names the rows; "
-            f"it holds {listing(table.schema.names)}.",
+            f"it holds {listing(table.schema.names)}."
         )
     return found
 
@@ -335,8 +333,7 @@ def _chosen(keys: list[Key], table: Table, head: Table, request: Request) -> Key
     for other in fitting[1:]:
         if not np.array_equal(other.rows_of(other.names(head)), rows):
             quoted = [f'"{short(key.name)}"' for key in fitting]
-            raise file_error(
-                table.path,
+            raise table.error(
                 f"its rows are not those of {head.path.name}: columns {listing(quoted)} match "
                 "them in different ways. Say which names the rows.",
                 fixes=[{"id_column": key.name} for key in fitting[:3]],

@@ -1,7 +1,6 @@
 """Scores as read: errors by row, and warnings where they look wrong."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from focalibrate._check import (
     PROBS_ATOL,
     rounding_explains,
 )
-from focalibrate.io.errors import Doubt, PredictionFileError, RowError, file_error, short
+from focalibrate.io.errors import Doubt, PredictionFileError, short
 from focalibrate.io.predictions import ScoreKind
 from focalibrate.io.roles.diagnoses import one_at_a_time
 from focalibrate.io.roles.facts import Scores
+from focalibrate.io.table import Table
 from focalibrate.io.values.labels import Labels, Matched, first_number, match_labels
 
 KEPT_ATOL = PROBS_ATOL / 2
@@ -32,7 +32,7 @@ def checked_scores(
     name: str,
     names: tuple[str, ...] = (),
     was_half: bool = False,
-    path: Path,
+    view: Table,
     probs_atol: float,
     keeps_half: bool = False,
 ) -> tuple[NDArray[Any], int]:
@@ -45,18 +45,18 @@ def checked_scores(
     """
     name = short(name)
     if 0 in stored.shape:
-        raise file_error(path, f"`{name}` is empty: shape {stored.shape}. Save some examples.")
+        raise view.error(f"`{name}` is empty: shape {stored.shape}. Save some examples.")
     if stored.shape[1] < 2:
-        raise file_error(path, f"`{name}` must have at least 2 classes, got shape {stored.shape}.")
+        raise view.error(f"`{name}` must have at least 2 classes, got shape {stored.shape}.")
     if keeps_half and kind == "logits" and _is_sound_half(stored):
         return stored, 0
     was_half = was_half or stored.dtype == np.float16
     scores = np.asarray(stored).astype(native_dtype(stored.dtype), copy=False)
     if kind == "logits":
-        _check_logits(scores, path=path, name=name)
+        _check_logits(scores, view=view, name=name)
         return scores, 0
     atol = max(probs_atol, HALF_PROBS_ATOL) if was_half else max(probs_atol, PROBS_ATOL)
-    worst, n_rounded = _check_probs(scores, names, path=path, name=name, atol=atol)
+    worst, n_rounded = _check_probs(scores, names, view=view, name=name, atol=atol)
     return (scores if worst <= KEPT_ATOL else _normalised(scores)), n_rounded
 
 
@@ -88,7 +88,7 @@ _DROP = "Find the step that made them, or leave these rows out."
 _DROP_FIX = ({"drop_missing": True},)
 
 
-def _check_logits(scores: NDArray[Any], *, path: Path, name: str) -> None:
+def _check_logits(scores: NDArray[Any], *, view: Table, name: str) -> None:
     with np.errstate(invalid="ignore"):
         top = scores.max(axis=1)
     if np.isfinite(top).all():
@@ -100,14 +100,14 @@ def _check_logits(scores: NDArray[Any], *, path: Path, name: str) -> None:
         (top == -np.inf, f"{rule}, but every logit is -inf in ", ".", ()),
     ):
         if bad.any():
-            raise RowError(path, before, np.flatnonzero(bad), after, fixes=fixes)
+            raise view.rows_error(before, np.flatnonzero(bad), after, fixes=fixes)
 
 
 def _check_probs(
     scores: NDArray[Any],
     names: tuple[str, ...],
     *,
-    path: Path,
+    view: Table,
     name: str,
     atol: float,
 ) -> tuple[float, int]:
@@ -118,16 +118,16 @@ def _check_probs(
     nan, negative = np.flatnonzero(np.isnan(gap)), np.flatnonzero(low < 0)
     if len(nan):
         before = f"`{name}` must be numbers, but nan is in "
-        raise RowError(path, before, nan, f". {_DROP}", fixes=_DROP_FIX)
+        raise view.rows_error(before, nan, f". {_DROP}", fixes=_DROP_FIX)
     if len(negative):
         before = f"`{name}` must be probabilities, but numbers below 0 are in "
         after = ". If these are logits, say so."
-        raise RowError(path, before, negative, after, fixes=[{"input": "logits"}])
+        raise view.rows_error(before, negative, after, fixes=[{"input": "logits"}])
     far = np.flatnonzero(gap > atol)
     explained = rounding_explains(scores[far], gap[far])
     if not explained.all():
         worst = float(gap.max())
-        raise _off(scores, names, far[~explained], worst, path=path, name=name)
+        raise _off(scores, names, far[~explained], worst, view=view, name=name)
     return float(gap.max()), len(far)
 
 
@@ -137,7 +137,7 @@ def _off(
     off: NDArray[np.intp],
     worst: float,
     *,
-    path: Path,
+    view: Table,
     name: str,
 ) -> PredictionFileError:
     """Return the error for rows that do not sum to 1, with the probable reason."""
@@ -145,7 +145,7 @@ def _off(
     def found(text: str, *fixes: Mapping[str, object]) -> PredictionFileError:
         before = f"`{name}` must sum to 1 in every row, but does not in "
         rule = f"; the worst sum is off by {worst:.3g}."
-        return RowError(path, before, off, f"{rule} {text}", fixes=fixes)
+        return view.rows_error(before, off, f"{rule} {text}", fixes=fixes)
 
     if len(off) < 0.1 * len(scores):
         return found("The others do: correct these rows, or leave them out.")
