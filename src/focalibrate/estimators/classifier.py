@@ -9,23 +9,23 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.svm import LinearSVC
-from sklearn.utils import _safe_indexing, assert_all_finite, column_or_1d, get_tags, indexable
+from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from focalibrate._array import Floats, is_array_api_obj, to_numpy
+from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.rows import read_weights
-from focalibrate.estimators._fit import fit_calibrator
-from focalibrate.estimators._scores import (
+from focalibrate.estimators._fit import (
     CalibratedClassifier,
+    CalibratedMixin,
     as_given,
+    class_labels,
     classifier_scores,
     is_dispatched,
     known_classes,
@@ -45,7 +45,7 @@ class _Fold:
     weights: Floats | None
 
 
-class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class FocalCalibratedClassifierCV(CalibratedMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Calibrate a classifier on folds it was not trained on.
 
     A replacement for scikit-learn's `CalibratedClassifierCV`, with every method of
@@ -97,7 +97,6 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
         3
     """
 
-    classes_: NDArray[Any]
     calibrated_classifiers_: list[CalibratedClassifier]
 
     def __init__(
@@ -131,10 +130,7 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
             fit_params: for the classifier's own `fit`; with metadata routing, for the splitter
                 too. What has one entry per row is cut into the folds.
         """
-        y = to_numpy(y) if is_array_api_obj(y) else y
-        X, labels = indexable(X, column_or_1d(y, warn=True))
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
+        X, labels = indexable(X, class_labels(y))
         weights = read_weights(sample_weight, n_rows=len(labels))
         # Of classes, where the classifier is trained on their numbers: only NumPy has texts.
         self._names: NDArray[Any] | None = None
@@ -153,11 +149,6 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
                 setattr(self, name, getattr(first, name))
         return self
 
-    def predict_proba(self, X: Any) -> Any:
-        """Return calibrated probabilities ``[N, K]``, in the order of ``classes_``."""
-        check_is_fitted(self)
-        return as_given(self._probs(X), X)
-
     def _probs(self, X: Any) -> Floats:
         mean: Floats = np.mean([m.predict_proba(X) for m in self.calibrated_classifiers_], axis=0)
         return mean
@@ -172,11 +163,6 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
                 "with `ensemble=False`, or use those in `calibrated_classifiers_`."
             )
         return members[0].calibrator
-
-    def predict(self, X: Any) -> Any:
-        """Return the class of the largest probability."""
-        check_is_fitted(self)
-        return as_given(self.classes_[self._probs(X).argmax(axis=-1)], X)
 
     def get_metadata_routing(self) -> Any:
         """Return which metadata goes where: to this estimator, the classifier, the splitter."""
@@ -311,15 +297,7 @@ class FocalCalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstim
         weights: Floats | None,
         classes: NDArray[Any],
     ) -> Calibrator:
-        found = fit_calibrator(
-            self.method,
-            scores,
-            np.searchsorted(classes, y),
-            kind=kind,
-            gamma=self.gamma,
-            options=self.options,
-            weights=weights,
-        )
+        found = self._fitted(scores, np.searchsorted(classes, y), kind=kind, weights=weights)
         return found.with_class_names(classes if self._names is None else self._names[classes])
 
     def __sklearn_tags__(self) -> Any:

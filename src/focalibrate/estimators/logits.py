@@ -5,20 +5,17 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import assert_all_finite, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
 
-from focalibrate._array import is_array_api_obj, to_numpy
+from focalibrate._array import Floats, is_array_api_obj, to_numpy
 from focalibrate._check import check_choice
 from focalibrate.calibrate.rows import read_weights
-from focalibrate.estimators._fit import fit_calibrator
-from focalibrate.estimators._scores import as_given
+from focalibrate.estimators._fit import CalibratedMixin, class_labels
 from focalibrate.io import ScoreKind
 
 
-class LogitCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LogitCalibrator(CalibratedMixin, BaseEstimator):  # type: ignore[misc]
     """Calibrate logits, or probabilities, that a model has given already.
 
     `X` has one column per class in the order of ``classes_``, -inf for the logit of an
@@ -73,37 +70,20 @@ class LogitCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Fit to scores `X` and labels `y`."""
         check_choice(self.scores, ("logits", "probs"), name="scores")
         scores = self._scores(X, reset=True)
-        labels = column_or_1d(to_numpy(y) if is_array_api_obj(y) else y, warn=True)
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
+        labels = class_labels(y)
         self.classes_ = np.unique(labels) if self.classes is None else np.asarray(self.classes)
         self._check_classes(scores, labels)
-        found = fit_calibrator(
-            self.method,
+        found = self._fitted(
             scores,
             np.searchsorted(self.classes_, labels),
             kind=self.scores,
-            gamma=self.gamma,
-            options=self.options,
             weights=read_weights(sample_weight, n_rows=len(scores)),
         )
         self.calibrator_ = found.with_class_names(self.classes_)
         return self
 
-    def predict_proba(self, X: Any) -> Any:
-        """Return calibrated probabilities ``[N, K]``."""
-        check_is_fitted(self)
-        return as_given(self._probs(X), X)
-
-    def predict(self, X: Any) -> Any:
-        """Return the class of the largest probability."""
-        check_is_fitted(self)
-        return as_given(self.classes_[self._probs(X).argmax(axis=-1)], X)
-
-    def _probs(self, X: Any) -> NDArray[np.floating]:
-        scores = {self.scores: self._scores(X, reset=False)}
-        probs: NDArray[np.floating] = self.calibrator_.probs(**scores)
-        return probs
+    def _probs(self, X: Any) -> Floats:
+        return np.asarray(self.calibrator_.probs(**{self.scores: self._scores(X, reset=False)}))
 
     def _scores(self, X: Any, *, reset: bool) -> NDArray[Any]:
         X = to_numpy(X) if is_array_api_obj(X) else X
