@@ -333,11 +333,6 @@ class Cells:
         return self._field("weight" if self.is_counted else "spread")
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows as they came, repeated ones counted once."""
-        return round(float(self._field("rows").sum()))
-
-    @property
     def n_bins(self) -> int:
         """Number of cells, empty ones included."""
         return len(self.edges) - 1
@@ -346,11 +341,6 @@ class Cells:
     def n(self) -> int:
         """Number of rows, or the sum of their weights, rounded."""
         return round(float(self.weight.sum()))
-
-    @property
-    def effective_n(self) -> float:
-        r"""Effective sample size :math:`(\sum w)^2 / \sum w^2`; `n` without weights."""
-        return float(self.weight.sum() ** 2 / self.spread.sum())
 
     @property
     def confidence(self) -> Floats:

@@ -1,7 +1,6 @@
 """CORP: isotonic recalibration, its reliability curve and the decomposition of scores."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,13 +49,6 @@ class ReliabilityCurve:
     """the curve of a calibrated model stays above this at each point with probability .975"""
     band_high: Floats
     level: float = 0.95
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the arrays as lists, for JSON."""
-        names = (
-            "probability", "frequency", "weight", "band_probability", "band_low", "band_high",
-        )  # fmt: skip
-        return {name: getattr(self, name).tolist() for name in names} | {"level": self.level}
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,19 +111,16 @@ def corp(
         Dimitriadis, Gneiting, Jordan (2021), *Stable reliability diagrams for probabilistic
         classifiers*.
     """
-    check_count(n_draws, name="n_draws", minimum=0)
     rows = read_rows_of_event(
         probs, labels, event=event, sample_weight=sample_weight, binary=np.ndim(probs) == 1
     )
-    cells = Cells.of_distinct(*rows)
-    name = event if isinstance(event, str) else f"class {event}"
-    return corp_of_cells(cells, event=name, n_draws=n_draws, seed=seed)
+    return corp_of_cells(Cells.of_distinct(*rows), event=event, n_draws=n_draws, seed=seed)
 
 
 def corp_of_cells(
     cells: Cells,
     *,
-    event: str = "top label",
+    event: Event = "top label",
     n_draws: int = 199,
     seed: int | np.random.Generator = 0,
 ) -> Corp:
@@ -140,6 +129,7 @@ def corp_of_cells(
     Examples of a cell count as tied at their mean: on `log_odds_edges` the result differs
     from that of the rows by less than the width of a cell.
     """
+    check_count(n_draws, name="n_draws", minimum=0)
     filled = cells.weight > 0
     if not filled.any():
         raise ValueError("the cells must hold examples to draw their curve; they are empty.")
@@ -156,7 +146,8 @@ def corp_of_cells(
 
     at, low, high = _band(cells.residuals(), n_draws, generator(seed))
     curve = ReliabilityCurve(*_knots(value, fitted, weight), at, low, high)
-    return Corp(event, curve, taken_apart(log=True), taken_apart(log=False))
+    name = event if isinstance(event, str) else f"class {event}"
+    return Corp(name, curve, taken_apart(log=True), taken_apart(log=False))
 
 
 def rising(hits: Floats, weight: Floats) -> tuple[NDArray[np.intp], Floats]:

@@ -31,10 +31,6 @@ class Interval:
         """Whether 0 lies outside the interval."""
         return self.low > 0.0 or self.high < 0.0
 
-    def to_dict(self) -> dict[str, float]:
-        """Return the numbers by name, for JSON."""
-        return asdict(self)
-
 
 def record_of(found: Any) -> dict[str, Any]:
     """Return the fields of a dataclass by name, for JSON; an undefined number is None."""

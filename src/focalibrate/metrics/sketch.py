@@ -496,8 +496,10 @@ class Sketch:
         """The cells of `n_bins` equally wide bins; exact, no cell crosses a bin."""
         return self.top.binned(self.n_bins)
 
-    def class_cells(self, event: int) -> Cells:
-        """Return the cells of the probability of one class."""
+    def cells(self, event: Event = "top label") -> Cells:
+        """Return the cells of an event: the prediction is right, or the label is this class."""
+        if event == "top label":
+            return self.top
         check_count(event, name="event", minimum=0)
         if event >= self.n_classes:
             raise ValueError(f"`event` must be a class below {self.n_classes}, got {event}.")
@@ -527,11 +529,7 @@ class Sketch:
             n_draws: outcomes drawn for the band; 0 for none.
             seed: random seed of the draws, or a `numpy.random.Generator`.
         """
-        check_count(n_draws, name="n_draws", minimum=0)
-        if event == "top label":
-            return corp_of_cells(self.top, n_draws=n_draws, seed=seed)
-        cells, name = self.class_cells(event), f"class {event}"
-        return corp_of_cells(cells, event=name, n_draws=n_draws, seed=seed)
+        return corp_of_cells(self.cells(event), event=event, n_draws=n_draws, seed=seed)
 
     def errors(self) -> dict[MetricName, float]:
         """Return the calibration errors; see `evaluate` for how exact they are."""

@@ -42,7 +42,8 @@ def test_merging_in_any_order_equals_concatenating(of, n, pieces, seed, n_bins):
         assert_allclose(merged.ece(), whole.ece(), atol=1e-12)
         assert_allclose(merged.debiased_square(), whole.debiased_square(), atol=1e-12)
     events = max(1, whole.n_events)
-    assert_allclose(whole.effective_n, events * weights.sum() ** 2 / (weights**2).sum())
+    effective = whole.weight.sum() ** 2 / whole.spread.sum()
+    assert_allclose(effective, events * weights.sum() ** 2 / (weights**2).sum())
 
 
 @pytest.mark.parametrize("of", BUILDERS.values(), ids=BUILDERS)

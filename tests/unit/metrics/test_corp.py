@@ -1,4 +1,3 @@
-import json
 
 import numpy as np
 import pytest
@@ -94,7 +93,6 @@ def test_the_band_holds_the_curve_of_a_calibrated_model_and_not_of_another():
         inside.append(np.mean((at >= curve.band_low) & (at <= curve.band_high)))
     assert inside[0] > 0.8
     assert inside[1] < 0.5
-    json.dumps(curve.to_dict())
 
 
 def test_cells_merge_into_nearly_the_same_curve():

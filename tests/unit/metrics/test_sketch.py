@@ -315,9 +315,9 @@ def test_every_class_has_its_curve(k, weights):
         at = np.quantile(probs[:, event], [0.3, 0.6, 0.9])
         curves = [np.interp(at, c.curve.probability, c.curve.frequency) for c in (found, want)]
         assert_allclose(*curves, atol=0.05)
-    table = sketch.class_cells(0)
+    table = sketch.cells(0)
     assert_allclose(table.weight.sum(), sketch.scores["nll"].weight)
-    assert_allclose(table.effective_n, sketch.top.effective_n, rtol=0.05)
+    assert_allclose(table.spread.sum(), sketch.top.spread.sum(), rtol=0.05)
 
 
 def test_cells_of_classes_take_bounded_room():
@@ -326,7 +326,7 @@ def test_cells_of_classes_take_bounded_room():
         assert n_cells * k <= max(1.3 * 2**16, 15 * k)
         assert np.isin(np.arange(16) / 15, class_index(k, 15).edges).all()
     with pytest.raises(ValueError, match="`event` must be a class below 3, got 3"):
-        sketch_of(*draw(0, 20, 3), slice(None)).class_cells(3)
+        sketch_of(*draw(0, 20, 3), slice(None)).cells(3)
     huge = replace(Sketch.of(logits=np.zeros((2, 3)), labels=[0, 1]), classes=None)
     with pytest.raises(ValueError, match="this sketch of 3 classes has none"):
         huge.corp(event=0)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.nn.focal import FocalLoss
 from focalibrate.nn.monitor import CalibrationMonitor
 
@@ -59,19 +58,6 @@ class CalibrationCallback(Callback):  # type: ignore[misc]  # of type Any where 
         self.keys = (logits, labels)
         self.dataloader = dataloader
         self.latest: CalibrationMonitor | None = None
-
-    def recovery(self, pl_module: LightningModule) -> PosteriorRecovery:
-        """Return the calibrator that undoes the only focal loss of `pl_module`.
-
-        See `FocalLoss.recovery`.
-        """
-        found = _focal_losses(pl_module)
-        if len(found) != 1:
-            raise ValueError(
-                f"`pl_module` must have one FocalLoss among its submodules, found {len(found)}. "
-                "Call `recovery` of the loss itself."
-            )
-        return found[0].recovery()
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Tell schedules the epoch."""

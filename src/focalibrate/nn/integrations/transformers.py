@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.nn.focal import FocalLoss
 from focalibrate.nn.monitor import CalibrationMonitor
 
@@ -93,10 +92,6 @@ class CalibrationCallback(TrainerCallback):  # type: ignore[misc]  # Any where n
         self.latest = copy(self.monitor)
         self.monitor.reset()
         return self.latest.metrics().as_dict()
-
-    def recovery(self) -> PosteriorRecovery:
-        """Return the calibrator that undoes the loss; see `FocalLoss.recovery`."""
-        return self.criterion.recovery()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Restore the loss of a resumed run."""
