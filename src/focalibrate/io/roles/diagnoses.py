@@ -289,10 +289,9 @@ def of_one_hot(table: Table, positions: Sequence[int], scores: Table) -> Predict
     order, code = ", where the order is that of the scores", f"{columns}.to_numpy().argmax(axis=1)"
     if all(any(o.endswith(name.removeprefix(prefix)) for o in others) for name in names):
         order, code = "", f"{columns}.astype(int).idxmax(axis=1){cut}"
-    return file_error(
-        table.path,
+    return table.error(
         f"has its labels in {len(names)} columns of 0 and 1, {listing(names)}; one column is "
-        f"needed. With pandas{order}: `df['label'] = {code}`.",
+        f"needed. With pandas{order}: `df['label'] = {code}`."
     )
 
 
