@@ -107,15 +107,7 @@ def cross_entropy(
 
     .. math:: \ell(z, y) = -\sum_i w_i\, y_i \log v_i, \qquad v = \operatorname{softmax}(z)
 
-    Args:
-        logits: real array, ``[..., K]``; ``-inf`` marks an impossible class.
-        labels: class indices ``[...]``, or soft targets ``[..., K]``.
-        label_smoothing: share of each target spread evenly over all classes, in [0, 1].
-        weight: class weights ``[K]``, each ``>= 0``; an array or a list.
-        binary: take `logits` as ``[N]`` log-odds of class 1.
-
-    Returns:
-        One loss per example, shape ``[...]``, dtype of `logits`. Not reduced.
+    The `focal_loss` of exponent 0; arguments and result are those of it.
 
     Example:
         >>> import numpy as np
@@ -209,16 +201,7 @@ def brier_loss(
 
     .. math:: \ell(z, y) = \sum_k (v_k - y_k)^2, \qquad v = \operatorname{softmax}(z)
 
-    A proper loss, between 0 and 2.
-
-    Args:
-        logits: real array, ``[..., K]``.
-        labels: class indices ``[...]``, or soft targets ``[..., K]``.
-        label_smoothing: share of each target spread evenly over all classes, in [0, 1].
-        binary: take `logits` as ``[N]`` log-odds of class 1.
-
-    Returns:
-        One loss per example, shape ``[...]``, dtype of `logits`.
+    A proper loss, between 0 and 2. Arguments and result are those of `focal_loss`.
 
     Numerics:
         For class indices :math:`1-v_y` is taken from the logits, so that the loss of a
@@ -254,16 +237,8 @@ def dual_focal_loss(
               p_j = \max\{p_k : p_k < p_y\}
 
     The runner-up below the true class enters the factor, which widens the gap between the two.
-    :math:`p_j = 0` where no class is below the true one. ``gamma=0`` is cross-entropy.
-
-    Args:
-        logits: real array, ``[..., K]``.
-        labels: class indices ``[...]``.
-        gamma: focusing exponent, ``>= 0``, a number.
-        binary: take `logits` as ``[N]`` log-odds of class 1.
-
-    Returns:
-        One loss per example, shape ``[...]``, dtype of `logits`.
+    :math:`p_j = 0` where no class is below the true one. ``gamma=0`` is cross-entropy. Arguments
+    and result are those of `focal_loss`, with class indices and an exponent that is a number.
 
     Numerics:
         :math:`\log(1-p_y+p_j)` is a log-sum-exp, so value, gradient and Hessian stay finite.

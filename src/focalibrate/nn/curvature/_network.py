@@ -1,9 +1,7 @@
 """The model, its parameters, the batches and random signs that a curvature is computed from."""
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -61,16 +59,6 @@ def call_model(model: nn.Module, parameters: Mapping[str, Tensor], inputs: Any) 
     if not parameters:
         return model(*positional, **named)
     return functional_call(model, dict(parameters), positional, named)
-
-
-def load_forward_mode() -> None:
-    """Load torch's forward-mode rules, which emits a warning (about `torch.jit`) the first time.
-
-    The warning is about torch's own code and would otherwise appear at the first product.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import_module("torch._decomp.decompositions_for_jvp")
 
 
 Loss = Callable[[Any, Tensor], Tensor]

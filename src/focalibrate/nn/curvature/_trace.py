@@ -52,7 +52,6 @@ class SplitTrace:
         parameters: by name.
         n_vectors: passes for examples and layers together.
         rng: generator of the random signs.
-        with_model: whether to add the model's own second derivatives.
     """
 
     def __init__(
@@ -63,11 +62,10 @@ class SplitTrace:
         *,
         n_vectors: int,
         rng: torch.Generator,
-        with_model: bool,
     ) -> None:
         self._model, self._loss, self._parameters = model, loss, parameters
         self._n_vectors, self._rng = n_vectors, rng
-        self._curved: list[Layer] | None = None if with_model else []
+        self._curved: list[Layer] | None = None
         self._value = self._variance = 0.0
         self._n_passes = {"examples": 0, "layers": 0}
 
