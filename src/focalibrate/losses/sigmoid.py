@@ -54,11 +54,8 @@ def sigmoid_focal_loss(
     """
     check_gamma(gamma)
     check_choice(soft_labels, SOFT_LABELS, name="soft_labels")
-    if not (is_array_api_obj(logits) and 0 in logits.shape):  # no labels have no losses
-        check_multilabel(logits, labels)
+    x, y = single_labels(logits, labels)
     xp = namespace(logits)
-    x = xp.astype(logits, working_dtype(logits))
-    y = xp.astype(labels, x.dtype)
     log_p, log_rest = log_sigmoid(x), log_sigmoid(-x)
     if soft_labels == "mixed":
         positive = y * focal_term(log_p, log_rest, gamma)
@@ -84,6 +81,15 @@ def sigmoid_focal_loss(
     if weight is not None:
         loss = loss * factor(weight, x, name="weight")
     return xp.astype(loss, logits.dtype)
+
+
+def single_labels(logits: Array, labels: Array) -> tuple[Array, Array]:
+    """Return checked log-odds and labels of one shape, in the dtype to compute in."""
+    if not (is_array_api_obj(logits) and 0 in logits.shape):  # no labels have no losses
+        check_multilabel(logits, labels)
+    xp = namespace(logits)
+    x = xp.astype(logits, working_dtype(logits))
+    return x, xp.astype(labels, x.dtype)
 
 
 def factor(value: Any, logits: Array, *, name: str, most: float = inf) -> Array:

@@ -15,7 +15,6 @@ from focalibrate._check import (
     binary_logits,
     check_class_weight,
     check_gamma,
-    check_multilabel,
     check_targets,
     check_unit_interval,
 )
@@ -27,6 +26,7 @@ from focalibrate.losses.policy import (
     resolve_gamma,
     signed_focal_term,
 )
+from focalibrate.losses.sigmoid import single_labels
 from focalibrate.theory.factor import focal_sum, focal_term, row_gamma, true_class_margin
 from focalibrate.theory.loss_forms import LossForm
 from focalibrate.theory.minimiser import log_focal_minimiser
@@ -373,7 +373,10 @@ def named_loss(
         array([0.6931, 0.0245, 0.    ])
     """
     if form.head == "sigmoid":
-        return _single_labels(form, logits, labels)
+        x, y = single_labels(logits, labels)
+        each = form.by_label(x)
+        loss = (1.0 - y) * each[..., 0] + y * each[..., 1]
+        return namespace(x).astype(loss, logits.dtype)
     given = examples(logits, labels, label_smoothing=label_smoothing, weight=weight, binary=binary)
     xp = namespace(given.logits)
     each = form.by_label(given.logits)
@@ -387,13 +390,3 @@ def named_loss(
         safe = xp.where(counts, each, xp.zeros_like(each))
         loss = xp.sum(given.targets * safe, axis=-1)
     return xp.astype(loss, given.dtype)
-
-
-def _single_labels(form: LossForm, logits: Array, labels: Array) -> Array:
-    if not (is_array_api_obj(logits) and 0 in logits.shape):  # no labels have no losses
-        check_multilabel(logits, labels)
-    xp = namespace(logits)
-    x = xp.astype(logits, working_dtype(logits))
-    y = xp.astype(labels, x.dtype)
-    each = form.by_label(x)
-    return xp.astype((1.0 - y) * each[..., 0] + y * each[..., 1], logits.dtype)

@@ -78,25 +78,21 @@ def copula_residuals(
 
 
 def correlation_of(rows: Residuals) -> float | None:
-    """Return the correlation of the copula within clusters of rows; None where there are none."""
-    if rows.code is None:
-        return None
-    p, line = np.clip(rows.mean, 1e-12, 1.0 - 1e-12), calibration_line(rows)
-    if line is not None:
-        p = expit(line.intercept.estimate + line.slope.estimate * logit(p))
-    return correlation_within(rows.code, p, np.clip(rows.outcome / rows.weight, 0.0, 1.0))
-
-
-def correlation_within(code: Ints, recalibrated: Floats, outcome: Floats) -> float:
-    r"""Return the correlation of the copula that explains products of residuals in clusters.
+    r"""Return the correlation of the copula within clusters of rows; None where there are none.
 
     The mean of :math:`(y_i - p_i)(y_j - p_j)` over pairs of a cluster is matched with its
     expectation given the common factor, by quadrature, on a grid. The residuals are from the
     calibration line, so that miscalibration is not taken for correlation.
     """
+    if rows.code is None:
+        return None
+    p, line = np.clip(rows.mean, 1e-12, 1.0 - 1e-12), calibration_line(rows)
+    if line is not None:
+        p = expit(line.intercept.estimate + line.slope.estimate * logit(p))
+    code, outcome = rows.code, np.clip(rows.outcome / rows.weight, 0.0, 1.0)
     if len(code) > MATCHED_ROWS:
         keep = code % (-(-len(code) // MATCHED_ROWS)) == 0
-        code, recalibrated, outcome = code[keep], recalibrated[keep], outcome[keep]
+        code, p, outcome = code[keep], p[keep], outcome[keep]
     _, code = np.unique(code, return_inverse=True)
     code = code.reshape(-1)
     size = np.bincount(code)
@@ -108,12 +104,12 @@ def correlation_within(code: Ints, recalibrated: Floats, outcome: Floats) -> flo
         sums = np.bincount(code, x)
         return float(sums @ sums - x @ x) / pairs
 
-    seen = products(outcome - recalibrated)
-    limit = ndtri(np.clip(recalibrated, 1e-9, 1.0 - 1e-9))
+    seen = products(outcome - p)
+    limit = ndtri(np.clip(p, 1e-9, 1.0 - 1e-9))
     expected = [0.0]
     for rho in CORRELATIONS[1:]:
         given = (ndtr((limit - np.sqrt(rho) * x) / np.sqrt(1.0 - rho)) for x in NODES)
-        total = sum(w * products(y - recalibrated) for w, y in zip(WEIGHTS, given, strict=True))
+        total = sum(w * products(y - p) for w, y in zip(WEIGHTS, given, strict=True))
         expected.append(total / float(WEIGHTS.sum()))
         if expected[-1] > seen:
             break

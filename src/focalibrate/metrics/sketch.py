@@ -431,20 +431,16 @@ class Sketch:
         return reduce(add, parts, first)
 
     def _check_like(self, other: Self) -> None:
+        kinds = ("classes", "bins", "group columns", "kind of rows (with clusters or without)")
         mine, theirs = (
-            {
-                "classes": s.n_classes,
-                "bins": s.n_bins,
-                "group columns": tuple(sorted(s.groups)),
-                "kind of rows (with clusters or without)": s.clusters is not None,
-            }
+            (s.n_classes, s.n_bins, tuple(sorted(s.groups)), s.clusters is not None)
             for s in (self, other)
         )
-        for what, value in mine.items():
-            if value != theirs[what]:
+        for what, own, found in zip(kinds, mine, theirs, strict=True):
+            if own != found:
                 raise ValueError(
-                    f"sketches must have the same {what} to be merged, got {value} and "
-                    f"{theirs[what]}. Build both with the same options."
+                    f"sketches must have the same {what} to be merged, got {own} and {found}. "
+                    "Build both with the same options."
                 )
 
     @property

@@ -182,12 +182,11 @@ def is_empty(logits: Tensor, labels: Tensor) -> bool:
     return logits.numel() == labels.numel() == 0 and logits.shape[1] > 0
 
 
-def empty_loss(logits: Tensor, *, reduction: Reduction) -> Tensor:
-    """Return the loss of no examples as torch does: nan for the mean, 0 for the sum."""
-    losses = logits.sum(dim=1)  # of no numbers, with their graph
-    if reduction == "none":
-        return losses
-    return losses.mean() if reduction == "mean" else losses.sum()
+def reduced(losses: Tensor, reduction: Reduction, count: Any = None) -> Tensor:
+    """Return the losses, their sum, or their mean: the sum over `count`, if it is given."""
+    if reduction == "mean":
+        return losses.mean() if count is None else losses.sum() / count
+    return losses.sum() if reduction == "sum" else losses
 
 
 def explained(loss: Tensor, rows: LossRows) -> Tensor:
@@ -224,8 +223,8 @@ class RowLoss(nn.Module):
         self, logits: Tensor, labels: Tensor, *, sample_weight: Tensor | None = None
     ) -> Tensor:
         """Return the loss of `labels` under `logits`; weighted rows count as often in the mean."""
-        if is_empty(logits, labels):
-            return empty_loss(logits, reduction=self.reduction)
+        if is_empty(logits, labels):  # as torch: nan for the mean, 0 for the sum
+            return reduced(logits.sum(dim=1), self.reduction)
         rows = as_rows(logits, labels, ignore_index=getattr(self, "ignore_index", None))
         loss: Tensor = self._losses(rows)
         weight = self._row_weight(rows)
@@ -238,17 +237,13 @@ class RowLoss(nn.Module):
             loss, weight = loss * own, own if weight is None else own * weight
         if rows.ignored is not None:
             loss = loss.masked_fill(rows.ignored, 0.0)
-        if self.reduction == "none":
-            answer = loss.reshape(rows.shape)
-        elif self.reduction == "sum":
-            answer = loss.sum()
-        elif rows.ignored is None and weight is None:
-            answer = loss.mean()
-        else:  # as in `torch.nn.CrossEntropyLoss`: nan if there are none
+        count = None
+        if self.reduction == "mean" and not (rows.ignored is None and weight is None):
+            # as in `torch.nn.CrossEntropyLoss`: nan if there are none
             share = torch.ones_like(loss) if weight is None else weight
-            if rows.ignored is not None:
-                share = share.masked_fill(rows.ignored, 0.0)
-            answer = loss.sum() / share.sum()
+            count = (share if rows.ignored is None else share.masked_fill(rows.ignored, 0.0)).sum()
+        answer = reduced(loss, self.reduction, count)
+        answer = answer.reshape(rows.shape) if self.reduction == "none" else answer
         return explained(answer, rows).to(rows.dtype)
 
     def _row_weight(self, rows: LossRows) -> Tensor | None:

@@ -32,6 +32,7 @@ from focalibrate.nn._rows import (
     Reduction,
     RowLoss,
     is_autocast,
+    reduced,
 )
 from focalibrate.theory import LossForm, loss_form, recover_posterior
 from focalibrate.theory.loss_forms import NOT_RECOVERABLE
@@ -218,7 +219,7 @@ class NamedLoss(RowLoss):
         if sample_weight is not None:
             raise ValueError("`sample_weight` must be left out for a loss of single labels.")
         loss: Tensor = named_loss(self.form, logits.to(working_dtype(logits)), labels)
-        return _reduced(loss, logits, self.reduction)
+        return _as_given(reduced(loss, self.reduction), logits)
 
     def recovery(self) -> PosteriorRecovery:
         """Return the calibrator of this loss; for one of single labels, of two classes."""
@@ -332,7 +333,7 @@ class SigmoidFocalLoss(nn.Module):
         if ignored is not None:
             loss = loss.masked_fill(ignored, 0.0)
             normaliser = (~ignored).sum() if normaliser is None else normaliser
-        return _reduced(loss, logits, self.reduction, normaliser)
+        return _as_given(reduced(loss, self.reduction, normaliser), logits)
 
     def recovery(self) -> SigmoidCalibrator:
         """Return the calibrator that turns scores of a model trained with it into probabilities.
@@ -362,10 +363,6 @@ class SigmoidFocalLoss(nn.Module):
         )
 
 
-def _reduced(loss: Tensor, logits: Tensor, reduction: Reduction, count: Any = None) -> Tensor:
-    """Return the reduction of one loss per label, in the dtype that torch's losses have."""
-    if reduction == "mean":
-        loss = loss.mean() if count is None else loss.sum() / count
-    elif reduction == "sum":
-        loss = loss.sum()
+def _as_given(loss: Tensor, logits: Tensor) -> Tensor:
+    """Return a loss of labels in the dtype that torch's losses have."""
     return loss if is_autocast(logits) else loss.to(logits.dtype)
