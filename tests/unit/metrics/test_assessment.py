@@ -178,14 +178,14 @@ def test_the_detectable_error_is_found_four_times_in_five():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("k", [2, 10, 40])
+@pytest.mark.parametrize("k", [2, 40])
 def test_calibrated_models_are_rejected_about_one_time_in_twenty(k):
     p_values = [
-        assess(*predictions(200, k, seed=seed), seed=seed, n_draws=199).p_value
-        for seed in range(100)
+        assess(*predictions(200, k, seed=seed), seed=seed, n_draws=99).p_value
+        for seed in range(60)
     ]
-    # Of 100 draws at 5 %, none or more than 12 are less likely than 1 in 100 and 1 in 700.
-    assert 1 <= np.sum(np.array(p_values) <= 0.05) <= 12
+    # Of 60 draws at 5 %, none or more than 8 are less likely than 1 in 20 and 1 in 200.
+    assert 1 <= np.sum(np.array(p_values) <= 0.05) <= 8
 
 
 def test_summaries_say_what_was_found_and_what_was_tested():
@@ -359,8 +359,8 @@ def test_the_detectable_error_allows_for_ties():
     rng, found = np.random.default_rng(0), []
     for seed in range(60):
         drawn = (rng.random(400) < 0.3 + size).astype(float)
-        found.append(assess(confidence=constant, correct=drawn, seed=seed, n_draws=199).p_value)
-    assert np.mean(np.array(found) < 0.05) >= 0.65
+        found.append(assess(confidence=constant, correct=drawn, seed=seed, n_draws=99).p_value)
+    assert np.mean(np.array(found) <= 0.05) >= 0.65
 
 
 def weighted_set(seed, n=400):
@@ -372,13 +372,13 @@ def weighted_set(seed, n=400):
 @pytest.mark.slow
 def test_whole_sampling_weights_do_not_accuse_calibrated_models():
     p_values, below = [], []
-    for seed in range(100):
+    for seed in range(60):
         probs, labels, weights = weighted_set(seed)
         found = assess(probs, labels, sample_weight=weights, seed=seed, n_draws=99)
         p_values.append(found.p_value)
         below.append(ece(probs, labels, sample_weight=weights) <= found.noise_floor["ece"].q95)
-    assert 1 <= np.sum(np.array(p_values) <= 0.05) <= 12
-    assert 0.9 <= np.mean(below) <= 0.99
+    assert 1 <= np.sum(np.array(p_values) <= 0.05) <= 8
+    assert 0.88 <= np.mean(below) <= 0.99
 
 
 def test_weights_are_copies_only_if_it_is_said():

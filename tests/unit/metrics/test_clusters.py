@@ -31,7 +31,7 @@ def test_calibrated_models_with_clusters_are_rarely_accused(size, correlation):
     rng, p_values, covered = np.random.default_rng(size), [], []
     for seed in range(40):
         probs, labels, cluster = tries(rng, 100, size, correlation)
-        found = assess(probs, labels, cluster=cluster, seed=seed, n_draws=199)
+        found = assess(probs, labels, cluster=cluster, seed=seed, n_draws=99)
         p_values.append(found.p_value)
         covered.append(found.gap.low <= 0 <= found.gap.high)
     assert np.mean(np.array(p_values) <= 0.05) <= 0.15

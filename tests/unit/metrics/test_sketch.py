@@ -155,13 +155,13 @@ def test_the_verdict_is_that_of_the_rows(k, weights):
 @pytest.mark.slow
 def test_calibrated_models_are_rejected_as_often_as_the_level_says():
     rejected = 0
-    for seed in range(100):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         logits = 2 * rng.normal(size=(600, 4))
         labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
         sketch = Sketch.of(logits=logits, labels=labels)
-        rejected += sketch.evaluate(seed=seed, n_draws=199).assessment.p_value < 0.05
-    assert 1 <= rejected <= 12  # at a level of 5 %, fewer or more are less likely than 1 in 150
+        rejected += sketch.evaluate(seed=seed, n_draws=99).assessment.p_value <= 0.05
+    assert 1 <= rejected <= 8  # at a level of 5 %, none: 1 in 20; more: 1 in 200
 
 
 @pytest.mark.parametrize("weights", [None, "whole", "any"])

@@ -264,22 +264,22 @@ def test_log_odds_with_a_gradient_per_label():
 
 
 def test_recoverability_names_the_three_kinds():
-    assert recoverability("focal", 3, gamma=0.0, n_posteriors=12).verdict == "proper"
-    found = recoverability("bsce", 3, beta=1.0, n_posteriors=8)
+    assert recoverability("focal", 3, gamma=0.0, n_posteriors=4).verdict == "proper"
+    found = recoverability("bsce", 3, beta=1.0, n_posteriors=4)
     assert found.verdict == "recoverable"
     assert found.worst_error < 1e-5
     # Without an exponent of label 1 the risk of a high posterior is least at infinite scores.
     found = recoverability(
-        "asymmetric", 2, gamma_pos=0.0, gamma_neg=4.0, margin=0.05, n_posteriors=40
+        "asymmetric", 2, gamma_pos=0.0, gamma_neg=4.0, margin=0.05, n_posteriors=20
     )
     assert found.verdict == "recoverable on a region"
-    assert found.n_recovered + found.n_outside == 40
+    assert found.n_recovered + found.n_outside == 20
 
 
 @pytest.mark.slow
 def test_dual_focal_loss_is_not_recoverable():
     dual = functools.partial(losses.dual_focal_loss, gamma=3.0)
-    found = recoverability(dual, 3, n_posteriors=10)
+    found = recoverability(dual, 3, n_posteriors=4)
     assert found.verdict == "not recoverable"
     posterior, least = found.counterexample
     assert_allclose(least, 1 / 3, atol=1e-3)
