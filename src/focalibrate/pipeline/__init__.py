@@ -19,8 +19,7 @@ from focalibrate.pipeline.models import (
     paired_rows,
 )
 from focalibrate.pipeline.pages import evaluation_page, models_page
-from focalibrate.pipeline.record import file_record
-from focalibrate.pipeline.result import FILES, CalibrationResult
+from focalibrate.pipeline.result import FILES, CalibrationResult, file_record
 from focalibrate.pipeline.sample import FitRows, rows_to_fit
 from focalibrate.pipeline.sketching import sketch_predictions
 

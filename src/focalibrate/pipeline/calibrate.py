@@ -40,8 +40,7 @@ from focalibrate.pipeline.examples import (
     given_examples,
     read_source,
 )
-from focalibrate.pipeline.record import file_record
-from focalibrate.pipeline.result import CalibrationResult, Sizes
+from focalibrate.pipeline.result import CalibrationResult, Sizes, file_record
 from focalibrate.pipeline.sample import FitRows, choose_rows, judge_scan, rows_to_fit
 from focalibrate.report import Provenance, SourceFile
 

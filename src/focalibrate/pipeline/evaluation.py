@@ -1,5 +1,6 @@
 """Scores of one model, from rows or from a sketch of any number of them."""
 
+import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -26,7 +27,6 @@ from focalibrate.metrics.sketch import confident_of
 from focalibrate.metrics.threshold import Selective
 from focalibrate.pipeline.doubts import doubts_about, warn_of
 from focalibrate.pipeline.examples import Examples
-from focalibrate.pipeline.record import score_record, worst_record
 
 WHY = (
     "D-ECE depends on the score that detections are counted from: thousands of boxes near 0 are "
@@ -83,6 +83,30 @@ def besides_of(examples: Examples, probs: NDArray[Any], *, seed: int) -> Besides
     shown = np.take_along_axis(probs, back, axis=1)
     right = rank_of(examples.labels, back)
     return Besides(bias=position_bias(shown, right, cluster=examples.cluster))
+
+
+def finite(value: float) -> float | None:
+    """Return a number, or None if it is not finite, for JSON."""
+    return value if math.isfinite(value) else None
+
+
+def score_record(value: Score) -> dict[str, float | None]:
+    """Return a score, with its interval where it has one; JSON has null for an infinite number."""
+    return {k: finite(v) for k, v in asdict(value).items() if v is not None}
+
+
+def worst_record(worst: WorstSlice | None) -> dict[str, Any] | None:
+    """Return the worst slice, without the rows in it."""
+    if worst is None:
+        return None
+    return {
+        "description": worst.description,
+        "rows": worst.n,
+        "gap": worst.gap.estimate,
+        "p_value": worst.p_value,
+        "slices": worst.n_slices,
+        "summary": worst.summary,
+    }
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

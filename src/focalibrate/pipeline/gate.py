@@ -5,8 +5,8 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,10 +22,11 @@ from focalibrate.comparison.paired import by_cluster, cluster_numbers
 from focalibrate.io import SketchFile, read_sketch
 from focalibrate.io.errors import short
 from focalibrate.io.sketches import SUFFIX
-from focalibrate.metrics import calibration_bounds
-from focalibrate.metrics.bounds import ErrorBounds
+from focalibrate.metrics.bounds import bounds_of_cells
 from focalibrate.metrics.interval import NORMAL_95, Moments
 from focalibrate.metrics.null import LEAST_CLUSTERS
+from focalibrate.metrics.residuals import Residuals
+from focalibrate.metrics.rows import read_event
 from focalibrate.pipeline.doubts import doubts_about, warn_of
 from focalibrate.pipeline.examples import Examples, PredictionSource, given_examples
 from focalibrate.pipeline.gate_result import (
@@ -181,11 +182,10 @@ def check_predictions(
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """All rows, or one group of them."""
+    """All rows, or one group of them: of a sketch or in memory, in cells."""
 
     n_rows: int
-    bounds: Callable[..., ErrorBounds]
-    """of the calibration error; options as for `calibration_bounds`"""
+    cells: Callable[[], Residuals]
     column: str | None = None
     group: str | None = None
     n_clusters: int | None = None
@@ -203,16 +203,16 @@ class _Part:
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """The log loss of a model, and what limits are held to: rows in memory, or a sketch."""
+    """The log loss of a model, and what limits are held to."""
 
     name: str
     mean: LossMean
     given: Examples | SketchFile | None = None
     """None: a file of results"""
-    nll: Floats | None = None
+    nll: Floats = field(default_factory=lambda: np.empty(0))
     """log loss of each row in memory, ``[N]``"""
-    probs: NDArray[Any] | None = None
-    """of rows in memory, after any calibrator ``[N, K]``"""
+    probs: NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    """of rows in memory, after any calibrator ``[N, K]``; not of a baseline"""
 
     @property
     def n_classes(self) -> int | None:
@@ -224,48 +224,30 @@ class _Judged:
         """Return all rows, and every group by its column."""
         if isinstance(self.given, SketchFile):
             sketch = self.given.sketch
-            return _Part(sketch.n, sketch.bounds), {
-                name: [
-                    _Part(g[i].n_rows, partial(sketch.bounds, group=(name, i)), name, g.names[i])
-                    for i in g.in_order()
-                ]
+            return _Part(sketch.n, sketch.event_rows), {
+                name: [_Part(g[i].n_rows, g[i].residuals, name, g.names[i]) for i in g.in_order()]
                 for name, g in sketch.groups.items()
             }
-        found: dict[str, list[_Part]] = {}
-        for column, values in {} if self.given is None else self.given.groups.items():
+        examples = self.given
+        assert examples is not None  # noqa: S101  results are a baseline, which has no parts
+        cluster = None if examples.cluster is None else cluster_numbers(examples.cluster)
+        of_rows = {"sample_weight": examples.weights, "cluster": cluster}
+
+        def part(at: Any, column: str | None = None, group: str | None = None) -> _Part:
+            given = {name: None if x is None else x[at] for name, x in of_rows.items()}
+            code, labels = given["cluster"], examples.labels[at]
+            event = partial(read_event, self.probs[at], labels, copies=examples.copies, **given)
+            n_clusters = None if code is None else len(np.unique(code))
+            return _Part(len(labels), lambda: event().cells(), column, group, n_clusters)
+
+        found = {}
+        for column, values in examples.groups.items():
             names = group_names(values)
             order: list[str] = np.unique(names).tolist()
             with suppress(ValueError):  # by value where all are numbers, else by name
                 order.sort(key=float)
-            found[column] = [self._part(np.flatnonzero(names == g), column, g) for g in order]
-        return self._part(slice(None)), found
-
-    def _part(self, at: Any, column: str | None = None, group: str | None = None) -> _Part:
-        """Return some rows in memory."""
-        examples, probs = self.given, self.probs
-        assert isinstance(examples, Examples)  # noqa: S101  which have such rows
-        assert probs is not None  # noqa: S101
-        labels, weights = examples.labels, examples.weights
-        cluster = None if self._code is None else self._code[at]
-
-        def bounds(**options: Any) -> ErrorBounds:
-            return calibration_bounds(
-                probs[at],
-                labels[at],
-                sample_weight=None if weights is None else weights[at],
-                copies=examples.copies,
-                cluster=cluster,
-                **options,
-            )
-
-        n_clusters = None if cluster is None else len(np.unique(cluster))
-        return _Part(len(labels[at]), bounds, column, group, n_clusters)
-
-    @cached_property
-    def _code(self) -> NDArray[np.intp] | None:
-        """Number of the cluster of each row in memory."""
-        cluster = self.given.cluster if isinstance(self.given, Examples) else None
-        return None if cluster is None else cluster_numbers(cluster)
+            found[column] = [part(np.flatnonzero(names == g), column, g) for g in order]
+        return part(slice(None)), found
 
     def has_rows_of(self, former: "_Judged") -> bool:
         """Whether the rows are the same, by their labels."""
@@ -276,12 +258,11 @@ class _Judged:
 
     def minus(self, former: "_Judged") -> LossMean:
         """Return the mean change of the log loss, of each row where the rows are the same."""
-        if not isinstance(self.given, Examples) or self.nll is None or former.nll is None:
-            return self.mean.minus(former.mean)
-        if not self.has_rows_of(former):
+        mine = self.given
+        if not (isinstance(mine, Examples) and self.has_rows_of(former)):
             return self.mean.minus(former.mean)
         with np.errstate(invalid="ignore"):  # infinite log losses are told apart before
-            return _mean_loss(self.nll - former.nll, self.given)
+            return _mean_loss(self.nll - former.nll, mine)
 
 
 def _judged(
@@ -291,7 +272,7 @@ def _judged(
     calibrator: Calibrator | None = None,
     order: tuple[str, ...] | None = None,
     copies: bool = False,
-    keep_probs: bool = True,
+    is_baseline: bool = False,
     **arrays: Any,
 ) -> _Judged:
     """Return what was given in one place: a sketch, or what `given_examples` takes."""
@@ -309,16 +290,15 @@ def _judged(
         return _Judged(name, LossMean.of(source.sketch.scores["nll"]), source)
     given = given_examples(source, labels, order=order, copies=copies, **arrays)
     nll = np.empty(given.n_rows)
-    probs = None
-    if keep_probs:
-        probs = np.empty(given.scores.shape, np.result_type(given.scores.dtype, np.float32))
+    shape = (0, 0) if is_baseline else given.scores.shape
+    probs = np.empty(shape, np.result_type(given.scores.dtype, np.float32))
     step = max(1, BLOCK_ENTRIES // given.n_classes)
     for start in range(0, given.n_rows, step):
         rows = slice(start, start + step)
         log_probs = given.log_probs(calibrator, rows)
         block = given.labels[rows]
         nll[rows] = -log_probs[np.arange(len(block)), block]
-        if probs is not None:
+        if not is_baseline:
             probs[rows] = np.exp(log_probs)
     return _Judged(given.source.name or "predictions", _mean_loss(nll, given), given, nll, probs)
 
@@ -373,7 +353,9 @@ def _error_check(
     name: Literal["ece", "rms"], limit: float, part: _Part, level: float, alpha: float, seed: int
 ) -> LimitCheck:
     """Return the check of a calibration error, of all rows or of a group."""
-    found = part.bounds(error=name, limit=limit, alpha=level, alpha_high=alpha, seed=seed)
+    found = bounds_of_cells(
+        part.cells(), error=name, limit=limit, alpha=level, alpha_high=alpha, seed=seed
+    )
     low, high = found.low, found.high
     status: Status = "undetermined"
     if part.too_few:
@@ -460,7 +442,7 @@ def _read_baseline(source: PredictionSource | SketchFile, judged: _Judged) -> _J
         if record is not None:
             return _Judged(Path(source).name, _from_record(Path(source), record))
     order = None if judged.given is None else judged.given.class_names
-    former = _judged(source, order=order, keep_probs=False)
+    former = _judged(source, order=order, is_baseline=True)
     if former.n_classes != judged.n_classes:
         raise ValueError(
             f"{former.name}: the baseline must have the same classes, but has "

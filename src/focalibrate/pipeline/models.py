@@ -17,8 +17,7 @@ from focalibrate.io.options import as_names
 from focalibrate.io.roles.vocabulary import Named
 from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.groups import holm
-from focalibrate.pipeline.evaluation import EvaluatedRows, Evaluation
-from focalibrate.pipeline.record import finite, score_record
+from focalibrate.pipeline.evaluation import EvaluatedRows, Evaluation, finite, score_record
 
 LEAST_ROWS = 20
 """Smaller groups are not compared."""

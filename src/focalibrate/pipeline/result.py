@@ -10,18 +10,14 @@ from typing import Any
 
 from focalibrate._atomic import claim_folder, finish_folder, json_text
 from focalibrate.calibrate import Calibrator
-from focalibrate.comparison import MEANS, Choice, Comparison, GroupChoice, Verdict
+from focalibrate.comparison import MEANS, Choice, Comparison, GroupChoice, MethodResult, Verdict
+from focalibrate.io import Predictions, Scan
 from focalibrate.metrics import Assessment
 from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.groups import GroupAssessment, WorstSlice
+from focalibrate.pipeline.evaluation import score_record, worst_record
 from focalibrate.pipeline.examples import Examples
 from focalibrate.pipeline.pages import result_page
-from focalibrate.pipeline.record import (
-    comparison_record,
-    method_row,
-    score_record,
-    worst_record,
-)
 from focalibrate.report import PageData, Provenance, write_report
 
 COLUMNS: tuple[tuple[str, MetricName, str], ...] = (
@@ -186,3 +182,66 @@ class CalibrationResult:
             f"<table><thead><tr><th>method</th>{head}</tr></thead>"
             f"<tbody>{''.join(rows)}</tbody></table>"
         )
+
+
+def comparison_record(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison as nested dictionaries."""
+    return {
+        "judged_on": comparison.judged_on,
+        "n_fitted": comparison.n_fitted,
+        "n_judged": comparison.n_judged,
+        "n_classes": comparison.n_classes,
+        "n_bins": comparison.settings.n_bins,
+        "n_folds": comparison.n_folds,
+        "n_resamples": comparison.n_resamples,
+        "methods": [_method(row) for row in comparison.rows],
+        "left_out": [{"method": m, "reason": r} for m, r in comparison.left_out],
+        "skipped": [{"method": m, "reason": r} for m, r in comparison.skipped],
+    }
+
+
+def _method(row: MethodResult) -> dict[str, Any]:
+    to_temperature = row.to_temperature
+    return {
+        "method": row.method,
+        "label": row.label,
+        "calibrator": row.calibrator.describe(),
+        "predictions_changed": row.n_predictions_changed,
+        "scores": {m: score_record(v) for m, v in row.scores.items()},
+        "difference_to_uncalibrated": {m: score_record(v) for m, v in row.to_raw.items()},
+        "difference_to_temperature": None
+        if to_temperature is None
+        else {m: score_record(v) for m, v in to_temperature.items()},
+        "notes": list(row.notes),
+    }
+
+
+def method_row(row: MethodResult, choice: Choice) -> dict[str, Any]:
+    """Return one method as a flat dictionary, a row of a data frame."""
+    cells: dict[str, Any] = {
+        "method": row.method,
+        "label": row.label,
+        "is_chosen": row.method == choice.row.method,
+        "calibrator": row.calibrator.describe(),
+        "predictions_changed": row.n_predictions_changed,
+    }
+    for name, value in row.scores.items():
+        cells[name] = value.estimate
+        if value.low is not None:
+            cells |= {f"{name}_low": value.low, f"{name}_high": value.high}
+    return cells
+
+
+def file_record(found: Predictions | Scan) -> dict[str, Any]:
+    """Return what identifies a file that was read, or a data set that was read in batches."""
+    held = {"kind": found.kind, "rows": found.n_rows, "classes": found.n_classes}
+    if isinstance(found, Scan):
+        read = {"file": found.source, "sha256": found.checksum()}
+        return {**read, **held, "parts": len(found.parts)}
+    return {
+        "file": found.source.name,
+        "sha256": found.checksum,
+        "labels_file": found.labels_source and found.labels_source.name,
+        "labels_sha256": found.labels_checksum,
+        **held,
+    }
