@@ -30,7 +30,7 @@ def test_it_draws_everything_without_a_word_on_the_console(page):
     assert seen["console"] == []
     assert seen["charts"] >= 7
     assert seen["rows"] == len(want["labels"])
-    starts = ("Probabilities of class 1 are too extreme", "The model is overconfident: its")
+    starts = ("Probabilities of malignant are too extreme", "The model is overconfident: its")
     assert seen["headline"].startswith(starts)
 
 

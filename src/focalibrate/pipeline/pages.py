@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from focalibrate import __version__
-from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator
 from focalibrate.comparison import Verdict, assessed
 from focalibrate.io import Predictions
@@ -40,7 +39,6 @@ from focalibrate.report.records import (
     score_record,
     short,
     shorts,
-    top_label_figures,
 )
 from focalibrate.report.rows import packed_sample, planned_entries
 
@@ -77,13 +75,14 @@ def result_page(result: "CalibrationResult") -> PageData:
     entries = planned_entries(probs, judged.n_rows, k, weights, np.random.default_rng(0))
     before, after = judge_rows(probs, labels, weights, entries)
     sides = {"before": before, "after": after}
-    figures = {n: top_label_figures(s.confidence, s.correct, weights) for n, s in sides.items()}
-    if judged.are_answers:
-        for name, side in sides.items():
-            figures[name]["risk"] = risk_coverage(side.positive, labels == 1, weights)
-    positive = None
+    top = {n: Cells.of_distinct(s.confidence, s.correct, weights) for n, s in sides.items()}
+    event, positive = top, None
     if k == 2:
-        positive = {n: diagrams(s.positive, labels == 1, weights) for n, s in sides.items()}
+        is_event = labels == 1
+        event = {n: Cells.of_distinct(s.positive, is_event, weights) for n, s in sides.items()}
+        positive = {name: diagrams(cells) for name, cells in event.items()}
+    ranked = event if judged.are_answers else top
+    figures = {n: diagrams(top[n]) | {"risk": risk_coverage(ranked[n])} for n in sides}
     settings, trials = comparison.settings, result.by_group
     grid = None
     if settings.trained_gamma is not None:
@@ -96,7 +95,7 @@ def result_page(result: "CalibrationResult") -> PageData:
         )
     own = None if trials is None else trials.calibrator
     deployed: Calibrator = own or choice.row.calibrator
-    event = result.assessment.class_name or ("class 1" if names is None else names[1])
+    event_name = result.assessment.class_name or ("class 1" if names is None else names[1])
     found = result.assessment, None if is_kept else result.assessment_after
     files = result.provenance.files
     return PageData(
@@ -106,7 +105,7 @@ def result_page(result: "CalibrationResult") -> PageData:
             if files
             else "Calibration report",
             "verdict": result.verdict.to_dict(),
-            "event": {"name": event, "klass": 1} if k == 2 else None,
+            "event": {"name": event_name, "klass": 1} if k == 2 else None,
             "chosen": choice.row.method,
             # Without, rows were left out: numbers of rows are not the file's.
             "file": None if judged.layout.rest is None else judged.source.name,
@@ -233,13 +232,9 @@ def _page(
 
 
 def _model(model: Evaluation, difference: Difference | None = None) -> dict[str, Any]:
-    rows = model.rows
-    figures = top_label_figures(*_rows(model, is_event=False))
-    if model.n_classes == 2:
-        positive = _rows(model, is_event=True)
-        figures |= diagrams(*positive)
-        if rows is not None and rows.is_answer:
-            figures["risk"] = risk_coverage(*positive)
+    top = model.cells(is_event=False)
+    shown = model.cells(is_event=True) if model.n_classes == 2 else top
+    is_answer = model.rows is not None and model.rows.is_answer
     return {
         "name": model.name,
         "scores": {m: score_record(value) for m, value in model.scores.items()},
@@ -247,7 +242,8 @@ def _model(model: Evaluation, difference: Difference | None = None) -> dict[str,
         "p_value": None if difference is None else short(difference.p_value),
         "assessment": assessment_record(model.assessment),
         "promised": [],
-        **figures,
+        **diagrams(shown),
+        "risk": risk_coverage(shown if is_answer else top),
     }
 
 
@@ -269,20 +265,3 @@ def _promised(model: Evaluation) -> list[dict[str, float]]:
         if best.coverage == 1.0:
             break  # all rows are kept
     return found
-
-
-def _rows(model: Evaluation, *, is_event: bool) -> tuple[Floats, NDArray[np.bool_], Floats | None]:
-    """Return probability, outcome and weight of each row, or of two per cell: hits, misses."""
-    if model.rows is not None:
-        return model.rows.positive if is_event else model.rows.top
-    return _rows_of_cells(model.cells(is_event=is_event))
-
-
-def _rows_of_cells(cells: Cells) -> tuple[Floats, NDArray[np.bool_], Floats]:
-    filled = cells.weight > 0
-    probability, hits = cells.confidence[filled], cells.outcome[filled]
-    misses = np.maximum(cells.weight[filled] - hits, 0.0)
-    outcome = np.repeat([True, False], len(hits))
-    weight = np.concatenate([hits, misses])
-    kept = weight > 0
-    return np.tile(probability, 2)[kept], outcome[kept], weight[kept]

@@ -39,15 +39,12 @@ def shorts(values: Iterable[float], digits: int = 6) -> list[float | None]:
 BIN_COUNTS = (10, 15, 25)
 
 
-def diagrams(
-    confidence: Floats, correct: NDArray[np.bool_], weights: Floats | None
-) -> dict[str, Any]:
+def diagrams(cells: Cells) -> dict[str, Any]:
     """Return the curve, the decomposed scores and tables (count, confidence, accuracy per bin)."""
-    cells = Cells.of_distinct(confidence, correct, weights)
+    filled = cells.weight > 0
+    p, share, mass = (x[filled] for x in (cells.confidence, cells.accuracy, cells.weight))
     tables = {
-        "equal-width": [
-            Cells.of(confidence, correct, bins=b, sample_weight=weights) for b in BIN_COUNTS
-        ],
+        "equal-width": [Cells.of(p, share, bins=b, sample_weight=mass) for b in BIN_COUNTS],
         "equal-mass": [cells.equal_mass(b) for b in BIN_COUNTS],
     }
     found = corp_of_cells(cells)
@@ -58,15 +55,6 @@ def diagrams(
             kind: {str(b): _columns(t) for b, t in zip(BIN_COUNTS, found, strict=True)}
             for kind, found in tables.items()
         },
-    }
-
-
-def top_label_figures(
-    confidence: Floats, correct: NDArray[np.bool_], weights: Floats | None = None
-) -> dict[str, Any]:
-    """Return `diagrams` of the predicted class, and the error among the most confident rows."""
-    return diagrams(confidence, correct, weights) | {
-        "risk": risk_coverage(confidence, correct, weights)
     }
 
 
@@ -101,34 +89,21 @@ def _columns(table: Cells) -> dict[str, Any]:
 N_POINTS = 100
 
 
-def risk_coverage(
-    confidence: NDArray[np.float64],
-    correct: NDArray[np.bool_],
-    weight: NDArray[np.float64] | None = None,
-) -> dict[str, Any]:
+def risk_coverage(cells: Cells) -> dict[str, Any]:
     """Return the error among the most confident rows, for shares of the rows from 1 % to all.
 
     Rows of equal confidence share their outcomes, so that the order of the rows does not matter.
-
-    Args:
-        confidence: ``[N]``.
-        correct: ``[N]``.
-        weight: weights ``[N]``, or None for equal ones.
 
     Returns:
         JSON: `coverage`, the observed `risk` and the `stated` one, 1 - mean confidence, of the
         rows kept; `area`, the mean risk over all coverages.
     """
-    w = np.ones_like(confidence) if weight is None else weight
-    order = np.argsort(-confidence, kind="stable")
-    c, wrong, w = confidence[order], 1.0 - correct[order], w[order]
-    starts = np.flatnonzero(np.concatenate([[True], c[1:] != c[:-1]]))
-    mass = np.add.reduceat(w, starts)
-    shared = np.add.reduceat(w * wrong, starts)
-    kept = np.concatenate([[0.0], np.cumsum(mass)])
-    errors = np.concatenate([[0.0], np.cumsum(shared)])
-    doubt = np.concatenate([[0.0], np.cumsum(mass * (1.0 - c[starts]))])
-    n = min(N_POINTS, len(c))
+    mass = cells.weight[::-1]
+    kept, errors, doubt = (
+        np.concatenate([[0.0], np.cumsum(x)])
+        for x in (mass, mass - cells.outcome[::-1], mass - cells.probability[::-1])
+    )
+    n = min(N_POINTS, cells.n_rows)
     coverage = np.arange(1, n + 1) / n
     target = coverage * kept[-1]
     risk = np.interp(target, kept, errors) / target
