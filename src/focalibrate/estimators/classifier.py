@@ -233,7 +233,7 @@ class FocalCalibratedClassifierCV(CalibratedMixin, MetaEstimatorMixin, BaseEstim
         self.classes_, counts = np.unique(y, return_counts=True)
         counted = self.classes_ if weights is None else np.unique(y[weights > 0])
         if len(counted) < 2:
-            found = f"only one class, {counted[0]!r}" if len(y) else "no rows"
+            found = f"only one class, {counted.tolist()[0]!r}" if len(y) else "no rows"
             raise ValueError(f"`y` must hold at least two classes, found {found}.")
         is_single = isinstance(self.cv, LeaveOneOut)
         is_ensemble = not is_single if self.ensemble == "auto" else self.ensemble

@@ -290,6 +290,16 @@ class TestTransformers:
             compute_metrics=calibration.compute_metrics,
         )
 
+    def test_a_batch_whose_labels_are_all_ignored_has_no_share(self):
+        from focalibrate.nn.integrations.transformers import CalibrationCallback
+
+        calibration = CalibrationCallback(FocalLoss(2.0))
+        logits = torch.randn(2, 4, N_CLASSES, requires_grad=True)  # of tokens
+        loss = calibration.compute_loss({"logits": logits}, torch.full((2, 4), -100), 8)
+        loss.backward()
+        assert loss == 0.0
+        assert (logits.grad == 0.0).all()
+
     @pytest.mark.filterwarnings("ignore")
     @pytest.mark.parametrize("by_batch", [False, True])
     def test_metrics_are_logged_and_exponents_adapted(self, tmp_path, by_batch):

@@ -71,11 +71,15 @@ class CalibrationCallback(TrainerCallback):  # type: ignore[misc]  # Any where n
                 "indices 'labels'."
             )
         logits = outputs["logits"] if isinstance(outputs, Mapping) else outputs[0]
-        loss: Tensor = self.criterion.to(logits.device)(_class_second(logits), labels)
+        criterion = self.criterion.to(logits.device)
         if num_items_in_batch is None:
-            return loss
-        # The trainer adds the losses of accumulated batches up: each is to be its share.
-        return loss * ((labels != self.criterion.ignore_index).sum() / num_items_in_batch)
+            found: Tensor = criterion(_class_second(logits), labels)
+            return found
+        # The trainer adds the losses of accumulated batches up: each is to be its share. A batch
+        # without labels that count has the share 0 of any loss that is not 0 / 0.
+        counted = labels != self.criterion.ignore_index
+        loss: Tensor = criterion(_class_second(logits), labels.where(counted.any(), 0))
+        return loss * (counted.sum() / num_items_in_batch)
 
     def compute_metrics(
         self, prediction: EvalPrediction, compute_result: bool = True
