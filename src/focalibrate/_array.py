@@ -70,6 +70,9 @@ def namespace(*arrays: object) -> Any:
         return torch_namespace
     if IS_NUMPY_STANDARD and found and all(isinstance(x, NUMPY_TYPES) for x in found):
         return np
+    if not found:
+        given = ", ".join(type(x).__name__ for x in arrays) or "none"
+        raise TypeError(f"pass arrays of NumPy, torch or JAX, got {given}: `np.asarray(x)`.")
     return compat.array_namespace(*found)
 
 
@@ -117,12 +120,26 @@ def array_of(values: Any) -> Array:
     if not is_array_api_obj(values):
         if hasattr(values, "to_numpy"):  # pandas, polars
             found = values.to_numpy()
-            if found.dtype == object and found.ndim == 2 and not isinstance(found.flat[0], str):
-                return found.astype(np.float64)  # pandas' Float64
+            if found.dtype == object and found.ndim == 2 and found.size:  # pandas' Float64
+                return _numbers_of(values, found)
             return found
         if isinstance(values, (list, tuple)):
             return np.asarray(values)
     return values
+
+
+def _numbers_of(frame: Any, cells: NDArray[Any]) -> Floats:
+    """Return the cells of a data frame as numbers; name the column that holds others."""
+    for position, name in enumerate(getattr(frame, "columns", range(cells.shape[1]))):
+        try:
+            cells[:, position].astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"a data frame of scores must hold numbers only, but column {str(name)!r} does "
+                f"not (it begins with {str(cells[0, position])!r:.60}). Choose the columns of the "
+                "classes, such as `df[['cat', 'dog']]`, and leave out rows with missing values."
+            ) from error
+    return cells.astype(np.float64)
 
 
 def to_numpy(x: Any) -> NDArray[Any]:

@@ -367,6 +367,11 @@ def check_label_form(
         hint = f"Wrap it: `np.asarray({name})`."
         raise wrong(name, "be an array of class indices", _got(labels), hint)
     if not namespace(labels).isdtype(labels.dtype, "integral"):
+        if is_floating(labels) and labels.ndim == 1 and is_concrete(labels):
+            missing = namespace(labels).isnan(labels)
+            if bool(namespace(labels).any(missing)):
+                found = f"row {first_row(missing)} has none"
+                raise wrong(name, "not be missing", found, "Leave such rows out.")
         hint = "Convert them to int64; soft targets must have the shape of the logits."
         raise wrong(name, "be integer class indices", f"got dtype {labels.dtype}", hint)
     if tuple(labels.shape) != tuple(shape):

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import focalibrate
-from focalibrate.calibrate import fit
+from focalibrate.calibrate import CalibrationWarning, fit
 from focalibrate.metrics import assess, ece, nll
 
 fit_average = partial(fit, method="average")
@@ -114,3 +114,30 @@ def test_polars():
 def test_a_result_shows_its_verdict():
     found = focalibrate.calibrate_predictions(probs=FRAME, labels=TEXT, **FAST)
     assert repr(found) == f"CalibrationResult(chosen='vector', verdict={str(found.verdict)!r})"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ece(FRAME.assign(label=TEXT), TEXT), "column 'label' does not"),
+        (
+            lambda: ece(P, np.where(np.arange(300) == 7, np.nan, Y)),
+            "not be missing, row 7 has none",
+        ),
+        (
+            lambda: focalibrate.read_predictions(FRAME),
+            r"got DataFrame.*calibrate_predictions\(df\)",
+        ),
+        (lambda: focalibrate.calibrate_predictions(FRAME), "^data frame: has no column of labels"),
+        (lambda: focalibrate.focal_loss([[1.0, 2.0]], [0]), r"got list.*: `np.asarray"),
+    ],
+    ids=["labels among scores", "a label is missing", "not a file", "no labels", "lists"],
+)
+def test_what_is_no_input_is_named(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+def test_labels_of_one_class_are_said():
+    with pytest.warns(CalibrationWarning, match="every label is class 2, so nothing"):
+        fit(Z, np.full(len(Z), 2), method="temperature")

@@ -229,8 +229,8 @@ def _labels_of_their_own(
     if request.labels_path is None:
         return None
     path, _, parts = find_parts(request.labels_path, limit=request.limit)
-    names = ("labels_path", "header", "encoding", "sheet", "max_memory")
-    told = {name: getattr(request, name) for name in names}
+    shared = ("labels_path", "header", "encoding", "sheet", "max_memory")
+    told = {name: getattr(request, name) for name in shared}
     data = DataSet(path, parts, Request(path=path, **told))
     first, rest = _described(data, HEAD_CELLS)
     others = (data.opened(i).read(None, HEAD_ROWS, None) for i in range(1, len(data.groups)))

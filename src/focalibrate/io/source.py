@@ -130,6 +130,11 @@ def find_parts(source: Paths, *, limit: int) -> tuple[Path, str, list[Part]]:
         parts, path = _parts_of(source, limit), Path(source)
         name = str(source)
     else:
+        if not isinstance(source, Sequence):
+            raise TypeError(
+                f"`path` must be a path or a list of paths, got {type(source).__name__}. A data "
+                "frame goes to `focalibrate.calibrate_predictions(df)` as it is."
+            )
         if not source:
             raise ValueError("`path` must name at least one file, got an empty list.")
         parts = [part for one in source for part in _parts_of(one, limit)]

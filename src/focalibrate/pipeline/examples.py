@@ -33,7 +33,14 @@ from focalibrate.calibrate.rows import (
     score_matrix,
     zero_mix_below,
 )
-from focalibrate.io import Predictions, Scan, ScoreKind, align, read_predictions
+from focalibrate.io import (
+    PredictionFileError,
+    Predictions,
+    Scan,
+    ScoreKind,
+    align,
+    read_predictions,
+)
 from focalibrate.metrics import Assessment, assess, assess_groups, worst_slice
 from focalibrate.metrics.groups import GroupAssessment, WorstSlice
 from focalibrate.metrics.rows import read_outcomes
@@ -387,4 +394,8 @@ def _of_frame(source: Any) -> Predictions:
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder, "data frame.feather")
         feather.write_feather(arrow.table(source), path)
-        return replace(read_predictions(path, need_labels=True), source=Path(path.stem))
+        try:
+            return replace(read_predictions(path, need_labels=True), source=Path(path.stem))
+        except PredictionFileError as error:
+            text = str(error).replace(str(path), path.stem)
+            raise PredictionFileError(text, fixes=error.fixes) from error

@@ -29,6 +29,15 @@ def unclear_kind(facts: Facts, positions: Sequence[int]) -> PredictionFileError:
         text = f"{what} {verb} percentages (rows sum to 100)."
         return facts.error(text, fixes=[{"input": "percent"}])
     fixes: Fixes = [{"input": "logits"}]
+    parts = [i for i in positions if not facts.view.is_whole(i)]
+    if sums.in_unit and len(parts) == 1 and len(positions) == 2 and facts.label is None:
+        (label,) = set(positions) - set(parts)
+        one, other = facts.names([label, *parts])
+        return facts.error(
+            f"does not say what its columns hold; {one} has only 0 and 1, as labels, and {other} "
+            "lies in [0, 1], as probabilities. If it is so, say so.",
+            fixes=[{"score_columns": [other], "input": "probs", "label_column": one}],
+        )
     if sums.in_unit and len(positions) > 1:
         return facts.error(
             f"{what} lie in [0, 1], but their rows do not sum to 1. If each is a model of its "
@@ -115,7 +124,8 @@ def no_scores(facts: Facts) -> PredictionFileError:
             return not_numbers(view, i, is_only=True)
     what, fixes = "arrays", Fixes()
     if view.schema.is_table:
-        sums = {i: view.sums([i]) for i in numbers if not view[i].is_thing}
+        likely = [i for i in numbers if not view[i].is_thing or view[i].meaning is not None]
+        sums = {i: view.sums([i]) for i in likely}
         unit = [i for i, found in sums.items() if found.in_unit and found.fractions]
         what, fixes = "columns", [{"score_columns": facts.names(unit[:50])}] if unit else []
     elif numbers:

@@ -219,6 +219,7 @@ def _check_alike(facts: Facts, likely: list[int]) -> None:
     if 0 < len(whole) < len(likely) and view.sums(likely).n_rows >= 5:
         rest = labelled or [i for i in likely if i not in whole]
         many, labels = len(whole) > 1, Fixes()
+        are_probs = view.sums(rest).on_simplex or (len(rest) == 1 and view.sums(rest).in_unit)
         if facts.label is None and facts.request.wants_labels and facts.request.need_labels:
             found = [view.name(i) for i in whole if view[i].is_outcome and view.sums([i]).in_unit]
             labels = [{"label_column": name, **facts.choices(rest)[0]} for name in found[:2]]
@@ -227,7 +228,7 @@ def _check_alike(facts: Facts, likely: list[int]) -> None:
             f"{'hold' if many else 'holds'} whole numbers only, unlike the others, so "
             f"{'they' if many else 'it'} may not be classes. Say which columns are classes"
             f"{', and which are the labels' if labels else ''}.",
-            fixes=labels or facts.choices(rest, likely),
+            fixes=labels or facts.choices(rest, *([] if are_probs else [likely])),
         )
     if facts.request.kind is None and 0 < len(labelled) < len(likely):
         others = [i for i in likely if i not in labelled]

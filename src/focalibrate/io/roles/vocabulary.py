@@ -12,13 +12,14 @@ Meaning: TypeAlias = Literal["logits", "probs", "scores"]
 
 
 def plain(name: str) -> str:
-    """Return `name` in lower case, with one underscore for other characters than a-z and 0-9.
+    """Return the words of `name` in lower case, with one underscore between them.
 
     Example:
-        >>> plain(" Y-True "), plain("P(cat)"), plain(".pred_cat")
-        ('y_true', 'p_cat', 'pred_cat')
+        >>> plain(" Y-True "), plain("P(cat)"), plain(".pred_cat"), plain("predictedProb")
+        ('y_true', 'p_cat', 'pred_cat', 'predicted_prob')
     """
-    return re.sub(r"[^0-9a-z]+", "_", name.strip().lower()).strip("_")
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z]|[A-Z]+$)", "_", name.strip())
+    return re.sub(r"[^0-9a-z]+", "_", words.lower()).strip("_")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -176,7 +177,9 @@ LABEL_PARTS = _words(
 """Words in the names of columns that may be offered as labels."""
 _HAPPENED = re.compile(r"[a-z]+[^\We_]ed")
 
-CLASS_NAMES = _words("class_names classes target_names label_names categories class_name names")
+CLASS_NAMES = _words(
+    "class_names classes target_names label_names categories class_name names display_names"
+)
 """Names of arrays that hold one name per class."""
 
 _PREFIXES: tuple[tuple[str, ScoreKind | None], ...] = (

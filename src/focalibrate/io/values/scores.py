@@ -149,13 +149,21 @@ def _off(
 
     if len(off) < 0.1 * len(scores):
         return found("The others do: correct these rows, or leave them out.")
+    part = np.asarray(scores[: 1 << 16], np.float64)
+    more = [i for i, name in enumerate(names) if any(name.startswith(f"{n}_") for n in names)]
+    rest = [i for i in range(part.shape[1]) if i not in more]
+    if more and len(rest) > 1 and np.abs(part[:, rest].sum(axis=1) - 1).max() < MAX_ROUNDING / 2:
+        return found(
+            f"Without columns such as `{short(names[more[0]])}` they do, so these are probably no "
+            "classes.",
+            {"ignore": [names[i] for i in more]},
+        )
     if worst < MAX_ROUNDING:
         return found(
             "If they were rounded when written, let each row be divided by its sum.",
             {"probs_atol": _round_up(worst)},
         )
     with np.errstate(invalid="ignore", over="ignore"):
-        part = np.asarray(scores[: 1 << 16], np.float64)
         sums = part.sum(axis=1)
         if np.abs(sums - 100).max() < 100 * MAX_ROUNDING:
             return found("They are percentages.", {"input": "percent"})

@@ -1,5 +1,7 @@
 """Which columns are the classes, and in which order; two models in one file."""
 
+import json
+
 import numpy as np
 import pytest
 from tests.unit.io.tricky.cases import (
@@ -368,6 +370,41 @@ CASES = {
         truth=ARRAYS,
         advised=True,
         others=(OTHER_ARRAYS,),
+    ),
+    "names in one word, with capitals": Case(
+        {"v.csv": pd.DataFrame({"CustomerID": range(900, 900 + N), "yTrue": Y1, "yProb": P1})},
+        truth=EVENT,
+    ),
+    "PassengerId beside the only score": Case(
+        {"v.csv": pd.DataFrame({"PassengerId": range(900, 900 + N), "Survived": P1, "y": Y1})},
+        truth=EVENT,
+        advised=True,
+        others=(Truth(1 / (1 + np.exp(-np.stack([-P1, P1], axis=1))), Y1),),
+        never=("PassengerId",),
+    ),
+    "no header, a label and a probability": Case(
+        {"v.csv": "\n".join(f"{y},{p}" for y, p in zip(Y1, P1, strict=True))},
+        truth=EVENT,
+        advised=True,
+    ),
+    "spreads of the probabilities": Case(
+        {"v.csv": probs(label=WORDS, **{f"prob_{n}_std": 0.01 for n in NAMES})}, advised=True
+    ),
+    "Vertex AI sorts each row by confidence": Case(
+        {
+            "v.jsonl": "\n".join(
+                json.dumps(
+                    {
+                        "label": WORDS[i],
+                        "prediction": {
+                            "displayNames": [NAMES[k] for k in np.argsort(-P[i])],
+                            "confidences": sorted(P[i].tolist(), reverse=True),
+                        },
+                    }
+                )
+                for i in range(N)
+            )
+        }
     ),
     **{
         f"{kind} beside the classes": Case({"v.parquet": probs(label=WORDS, kept=values)})
