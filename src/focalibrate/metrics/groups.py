@@ -162,22 +162,15 @@ def _columns(
         if values.dtype == object:
             values = values.astype(str)
         distinct, index = np.unique(values, return_inverse=True)
-        if _is_measured(distinct, n):
+        # of measurements, each with too few rows to be a group
+        is_measured = distinct.dtype.kind in "iuf" and len(distinct) > MAX_VALUES
+        if is_measured and n < ROWS_PER_VALUE * len(distinct):
             found[name] = _quarters(values)
             continue
         if distinct.dtype.kind == "f" and bool((distinct == np.rint(distinct)).all()):
             distinct = distinct.astype(np.int64)  # a table's 43.0 is 43
         found[name] = (distinct, index)
     return found
-
-
-def _is_measured(distinct: NDArray[Any], n: int) -> bool:
-    """Return whether a column is of measurements, each with too few rows to be a group."""
-    return (
-        distinct.dtype.kind in "iuf"
-        and len(distinct) > MAX_VALUES
-        and n < ROWS_PER_VALUE * len(distinct)
-    )
 
 
 def _quarters(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -277,59 +270,39 @@ def worst_slice(
             "`worst_slice` takes no `cluster`: its draws treat rows as independent. Leave it out, "
             "or use `assess_groups`."
         )
-    slices = _large_slices(columns, found.counts, min_rows=min_rows)
-    counted = np.flatnonzero(found.counts)
+    conditions = _conditions(columns, len(found.counts))
+    # Rows of one atom meet exactly the same conditions: a slice is a sum over atoms.
+    met = np.stack([held for *_, held in conditions], axis=1)
+    distinct, atom = np.unique(met, axis=0, return_inverse=True)
+    atom, (names, matrix) = atom.reshape(-1), _slices(conditions, distinct)
+    large = np.flatnonzero(matrix @ np.bincount(atom, found.counts, len(distinct)) >= min_rows)
+    if not len(large):
+        raise ValueError(
+            f"no slice has {min_rows} rows; lower `min_rows` or pass columns with fewer values."
+        )
+    matrix, counted = matrix[large], np.flatnonzero(found.counts)
     kept = found.take(counted)
     order = np.argsort(kept.probability, kind="stable")
-    atoms = kept.cells().binned(slices.atom[counted][order], slices.matrix.shape[1])
-    scale = np.sqrt(np.maximum(slices.matrix @ atoms.variance, 1e-12))
-    z = slices.matrix @ atoms.residual / scale
-    drawn = slices.matrix @ independent_residuals(atoms, n_draws, generator(seed))
+    atoms = kept.cells().binned(atom[counted][order], len(distinct))
+    scale = np.sqrt(np.maximum(matrix @ atoms.variance, 1e-12))
+    z = matrix @ atoms.residual / scale
+    drawn = matrix @ independent_residuals(atoms, n_draws, generator(seed))
     null = np.abs(drawn / scale[:, None]).max(axis=0)
     worst = int(np.abs(z).argmax())
     reached = np.count_nonzero(null >= abs(z[worst]) - 1e-9)
-    held = slices.matrix[worst, slices.atom] > 0
-    unit = float(scale[worst] / (slices.matrix[worst] @ atoms.weight))
+    held = matrix[worst, atom] > 0
+    unit = float(scale[worst] / (matrix[worst] @ atoms.weight))
     gap, half = float(z[worst]) * unit, float(np.quantile(null, 0.95)) * unit
     return WorstSlice(
-        slices.names[worst],
+        names[large[worst]],
         int(held.sum()),
         Interval(gap, max(-1.0, gap - half), min(1.0, gap + half)),
         float((1 + reached) / (1 + n_draws)),
-        len(slices.names),
+        len(large),
         held,
         found.kind,
         n_draws,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Slices:
-    """Slices as sums over atoms: rows of one atom meet exactly the same conditions."""
-
-    names: list[str]
-    atom: NDArray[np.intp]
-    """the atom of each row, shape ``[N]``"""
-    matrix: Floats
-    """1 where a slice holds an atom, shape ``[slices, atoms]``"""
-
-
-def _large_slices(
-    columns: Mapping[str, Array], counts: NDArray[np.bool_], *, min_rows: int
-) -> _Slices:
-    """Return the slices with at least `min_rows` rows, of the rows for which `counts` is true."""
-    conditions = _conditions(columns, len(counts))
-    atoms, atom = np.unique(
-        np.stack([held for _, _, held in conditions], axis=1), axis=0, return_inverse=True
-    )
-    names, matrix = _slices(conditions, atoms)
-    atom = atom.reshape(-1)
-    kept = np.flatnonzero(matrix @ np.bincount(atom, counts, len(atoms)) >= min_rows)
-    if not len(kept):
-        raise ValueError(
-            f"no slice has {min_rows} rows; lower `min_rows` or pass columns with fewer values."
-        )
-    return _Slices([names[i] for i in kept], atom, matrix[kept])
 
 
 def _conditions(columns: Mapping[str, Array], n: int) -> list[tuple[str, str, NDArray[np.bool_]]]:
