@@ -156,8 +156,8 @@ def event_cells(fine: Residuals, *, n_cells: int = MAX_CELLS) -> EventCells:
     """
     value = fine.mean
     at = positions(value, fine.weight)
-    n_rows = float(fine.weight.sum() ** 2 / fine.spread.sum())
-    rank, fifteenth = _ranks(at, n_cells), _ranks(at, max(1, min(BINS, round(n_rows) // 2)))
+    n_bins = max(1, min(BINS, round(fine.effective_rows) // 2))
+    rank, fifteenth = ranks(at, n_cells), ranks(at, n_bins)
     first = _starts(rank, equal_width_index(value, BINS), fifteenth)
     rank = rank[first]
     return EventCells(
@@ -168,15 +168,6 @@ def event_cells(fine: Residuals, *, n_cells: int = MAX_CELLS) -> EventCells:
         fifteenth[first],
         np.repeat(np.arange(len(first)), np.diff(first, append=len(value))),
     )
-
-
-def equal_mass_ranks(value: Floats, weights: Floats | None, n_bins: int) -> Ints:
-    """Return which of `n_bins` bins of equal mass each row falls in; ties stay together."""
-    order = np.argsort(value)
-    rank = np.empty(len(value), dtype=np.intp)
-    w = np.ones(len(value)) if weights is None else weights[order]
-    rank[order] = _ranks(positions(value[order], w), n_bins)
-    return rank
 
 
 def positions(value: Floats, weights: Floats) -> Floats:
@@ -193,7 +184,8 @@ def positions(value: Floats, weights: Floats) -> Floats:
     return np.repeat((end - mass / 2.0) / end[-1], size)
 
 
-def _ranks(position: Floats, n_bins: int) -> Ints:
+def ranks(position: Floats, n_bins: int) -> Ints:
+    """Return which of `n_bins` bins of equal mass each of these `positions` falls in."""
     # 1e-9: a position on an edge goes up, whatever the rounding of a sum of weights
     return np.minimum((position * n_bins + 1e-9).astype(np.intp), n_bins - 1)
 

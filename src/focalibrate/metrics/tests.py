@@ -18,7 +18,7 @@ from scipy.special import chdtrc, ndtr
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
 from focalibrate.metrics.binning import divided
-from focalibrate.metrics.residuals import Line, Residuals, calibration_line, equal_mass_ranks
+from focalibrate.metrics.residuals import Line, Residuals, calibration_line, positions, ranks
 from focalibrate.metrics.rows import Event, WeightOptions, read_event
 
 __all__ = [
@@ -143,7 +143,7 @@ def hosmer_lemeshow(
     """
     check_count(n_bins, name="n_bins")
     cells = _cells(probs, labels, event, **weights)
-    bins = cells.binned(equal_mass_ranks(cells.mean, cells.weight, n_bins), n_bins)
+    bins = cells.binned(ranks(positions(cells.mean, cells.weight), n_bins), n_bins)
     mean = divided(bins.probability, bins.weight)
     gap, variance = bins.residual, bins.spread * mean * (1.0 - mean)
     varies = variance > 0
