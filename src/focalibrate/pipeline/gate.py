@@ -225,7 +225,10 @@ class _Judged:
         if isinstance(self.given, SketchFile):
             sketch = self.given.sketch
             return _Part(sketch.n, sketch.event_rows), {
-                name: [_Part(g[i].n_rows, g[i].residuals, name, g.names[i]) for i in g.in_order()]
+                name: [
+                    _Part(round(float(g[i].rows.sum())), g[i].residuals, name, g.names[i])
+                    for i in g.in_order()
+                ]
                 for name, g in sketch.groups.items()
             }
         examples = self.given
