@@ -11,10 +11,10 @@ from focalibrate.theory.factor import focal_term
 
 __all__ = [
     "KnownPosterior",
-    "Position",
     "Simulated",
     "posterior_at",
     "sample",
+    "shares_of_knots",
     "simulate",
     "train",
 ]
@@ -54,36 +54,10 @@ def sample(n: int, *, seed: int | list[int]) -> KnownPosterior:
     return KnownPosterior(x, labels, posterior_at(x))
 
 
-@dataclass(frozen=True)
-class Position:
-    """Where examples lie between the knots of a piecewise linear curve."""
-
-    knot: NDArray[np.intp]
-    """the knot to the left, shape ``[N]``"""
-    share: Floats
-    """how far on the way to the next, in [0, 1], shape ``[N, 1]``"""
-
-    @classmethod
-    def of(cls, x: Floats) -> "Position":
-        """Return the positions of examples `x`, all within `RANGE`."""
-        scaled = (x - RANGE[0]) / (RANGE[1] - RANGE[0]) * (N_KNOTS - 1)
-        knot = np.minimum(scaled.astype(np.intp), N_KNOTS - 2)
-        return cls(knot, (scaled - knot)[:, None])
-
-    def curve(self, values: Floats) -> Floats:
-        """Return the curve with `values` ``[N_KNOTS, K]`` at the knots, at each example."""
-        left, right = values[self.knot], values[self.knot + 1]
-        result: Floats = left + self.share * (right - left)
-        return result
-
-    def gather(self, slopes: Floats) -> Floats:
-        """Return the derivative for the knots, given that for the curve, ``[N, K]``."""
-        total = np.zeros((N_KNOTS, slopes.shape[1]))
-        for k, column in enumerate(slopes.T):
-            far = column * self.share[:, 0]
-            total[:, k] += np.bincount(self.knot, column - far, N_KNOTS)
-            total[:, k] += np.bincount(self.knot + 1, far, N_KNOTS)
-        return total
+def shares_of_knots(x: Floats) -> Floats:
+    """Return the weight of each knot in a piecewise linear curve at examples `x`, ``[N, 20]``."""
+    place = (x - RANGE[0]) / (RANGE[1] - RANGE[0]) * (N_KNOTS - 1)
+    return np.maximum(0.0, 1.0 - abs(place[:, None] - np.arange(N_KNOTS)))
 
 
 def train(problem: KnownPosterior, *, gamma: float) -> Floats:
@@ -94,11 +68,11 @@ def train(problem: KnownPosterior, *, gamma: float) -> Floats:
     """
     from scipy.optimize import minimize
 
-    position = Position.of(problem.x)
+    shares = shares_of_knots(problem.x)
     rows = np.arange(len(problem.x))
 
     def loss_and_gradient(values: Floats) -> tuple[float, Floats]:
-        logits = position.curve(values.reshape(N_KNOTS, 3))
+        logits = shares @ values.reshape(N_KNOTS, 3)
         v = np.exp(logits - logits.max(axis=-1, keepdims=True))
         v /= v.sum(axis=-1, keepdims=True)
         p = v[rows, problem.labels]
@@ -107,7 +81,7 @@ def train(problem: KnownPosterior, *, gamma: float) -> Floats:
         loss = float(focal_term(np.log(p), np.log1p(-p), gamma).mean())
         # A little weight decay fixes the knots that have no data.
         decay = 0.5 * DECAY * float(values @ values)
-        return loss + decay, position.gather(v).ravel() + DECAY * values
+        return loss + decay, (shares.T @ v).ravel() + DECAY * values
 
     found = minimize(
         loss_and_gradient,
@@ -143,11 +117,11 @@ def simulate(*, gamma: float, n: int, seed: int) -> Simulated:
     """
     training, validation, test = (sample(n, seed=[seed, part]) for part in range(3))
     focal, plain = train(training, gamma=gamma), train(training, gamma=0.0)
-    at_test = Position.of(test.x)
+    at_test = shares_of_knots(test.x)
     return Simulated(
         validation,
         test,
-        Position.of(validation.x).curve(focal),
-        at_test.curve(focal),
-        at_test.curve(plain),
+        shares_of_knots(validation.x) @ focal,
+        at_test @ focal,
+        at_test @ plain,
     )

@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import check_grad
 
 from focalibrate.metrics import kl_divergence
 from focalibrate.simulated import (
     N_KNOTS,
-    Position,
+    RANGE,
     posterior_at,
     sample,
+    shares_of_knots,
     simulate,
 )
 from focalibrate.theory import recover_log_posterior
@@ -29,15 +29,12 @@ def test_the_posterior_is_bayes_rule():
     assert_allclose(got, density / density.sum(), rtol=1e-13)
 
 
-def test_gathering_is_the_derivative_of_the_curve():
-    position = Position.of(sample(50, seed=0).x)
-    weight = np.random.default_rng(0).normal(size=(50, 3))
-    error = check_grad(
-        lambda v: float((position.curve(v.reshape(N_KNOTS, 3)) * weight).sum()),
-        lambda v: position.gather(weight).ravel(),
-        np.zeros(N_KNOTS * 3),
-    )
-    assert error < 1e-5
+def test_curves_are_linear_between_their_knots():
+    x = sample(50, seed=0).x
+    values = np.random.default_rng(0).normal(size=N_KNOTS)
+    curve = np.interp(x, np.linspace(*RANGE, N_KNOTS), values)
+    assert_allclose(shares_of_knots(x) @ values, curve, rtol=1e-12)
+    assert_allclose(shares_of_knots(np.array(RANGE)) @ values, values[[0, -1]], rtol=1e-12)
 
 
 @pytest.mark.slow
