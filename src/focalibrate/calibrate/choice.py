@@ -143,9 +143,9 @@ class Fitted:
     def held_out_losses(self, rows: Rows, folds: Folds) -> Floats:
         """Return the log loss of each row without its fold ``[N]``."""
         found = np.empty(rows.n_rows)
-        for index, log_probs in self.held_out(rows.logits, folds):
-            found[index] = -log_probs[np.arange(len(index)), rows.labels[index]]
-        return np.minimum(found, LARGEST)
+        for fold, calibrator in zip(folds, self.without_fold, strict=True):
+            found[fold] = rows.take(fold).losses(calibrator)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -434,14 +434,7 @@ def _crossed(
 def reason_for(
     picked: Pick, labels: Sequence[str], means: Sequence[float], how: str = "cross-validated"
 ) -> str:
-    """Return the choice in words.
-
-    Args:
-        picked: what the rule picked.
-        labels: names of the methods, as shown; the first is the model's.
-        means: their mean log losses.
-        how: what kind of log loss this is.
-    """
+    """Return the choice in words, of methods with these labels and mean log losses."""
     own, least = f"{means[picked.chosen]:.4f}", f"{means[picked.best]:.4f}"
     chosen, best = labels[picked.chosen], labels[picked.best]
     if picked.chosen == picked.best:

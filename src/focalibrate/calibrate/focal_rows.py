@@ -232,15 +232,7 @@ def _temper(
     temperature: float,
     gammas: Sequence[float],
 ) -> tuple[Floats, Floats]:
-    r"""Return one block's :math:`\log S`, shape ``[n]``, and :math:`M_\gamma`, ``[G, n]``.
-
-    Args:
-        atoms: logits of the atoms, ``[n, A]``; -inf allowed.
-        top: column of each row's top class, whose weight is 1.
-        weights: weights of the last atoms, or None where each atom is one class.
-        temperature: ``> 0``.
-        gammas: exponents ``>= -1``.
-    """
+    r"""Return one block's :math:`\log S`, shape ``[n]``, and :math:`M_\gamma`, ``[G, n]``."""
     n, width = atoms.shape
     at_top = (np.arange(n), top)
     log_e = np.subtract(atoms, atoms[at_top][:, None], dtype=np.float64)

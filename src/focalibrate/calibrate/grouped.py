@@ -191,14 +191,7 @@ def log_probs_by_row(
     index: Any = slice(None),
     **scores: Any,
 ) -> Array:
-    """Return the log-probabilities of rows, given their columns of groups.
-
-    Args:
-        calibrator: any calibrator.
-        groups: columns of all rows by name.
-        index: which of them the scores are.
-        scores: ``logits=`` or ``probs=``.
-    """
+    """Return the log-probabilities of rows `index`, given the columns of groups of all rows."""
     if not isinstance(calibrator, GroupedCalibrator):
         return calibrator.log_probs(**scores)
     return calibrator.log_probs(**scores, groups=column_of(calibrator, groups)[index])

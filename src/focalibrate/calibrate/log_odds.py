@@ -232,20 +232,6 @@ def natural_basis(s: Array, knots: Sequence[float]) -> Array:
     return xp.stack([xp.ones_like(u), u, *curves], axis=-1)
 
 
-def fit_platt(
-    rows: Rows, *, pseudo_count: float = PSEUDO_COUNT, start: Calibrator | None = None
-) -> PlattScaling:
-    """Fit `PlattScaling`; a few steps from anywhere, without `start`."""
-    return _fitted(PlattScaling, rows, np.eye(2), [1.0, 0.0], pseudo_count)
-
-
-def fit_quadratic(
-    rows: Rows, *, pseudo_count: float = PSEUDO_COUNT, start: Calibrator | None = None
-) -> QuadraticScaling:
-    """Fit `QuadraticScaling`; a few steps from anywhere, without `start`."""
-    return _fitted(QuadraticScaling, rows, np.eye(3), [1.0, 0.0, 0.0], pseudo_count)
-
-
 def fit_beta(
     rows: Rows,
     *,
@@ -253,16 +239,18 @@ def fit_beta(
     pseudo_count: float = PSEUDO_COUNT,
     start: Calibrator | None = None,
 ) -> BetaCalibration:
-    """Fit `BetaCalibration`; a few steps from anywhere, without `start`."""
+    """Fit `BetaCalibration`."""
     check_choice(variant, ("abm", "am", "ab"), name="variant")
+    basis, identity = np.eye(3), [1.0, 1.0, 0.0]
     if variant == "am":  # the same for a and b, then c
-        return _fitted(
-            BetaCalibration, rows, np.array([[1, 1, 0], [0, 0, 1]]), [1, 0], pseudo_count, 1
-        )
-    if variant == "ab":
-        half = np.array([[1.0, 0.0, math.log(2.0)], [0.0, 1.0, -math.log(2.0)]])
-        return _fitted(BetaCalibration, rows, half, [1, 1], pseudo_count, 2)
-    return _fitted(BetaCalibration, rows, np.eye(3), [1, 1, 0], pseudo_count, 2)
+        basis, identity = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), [1.0, 0.0]
+    elif variant == "ab":
+        basis = np.array([[1.0, 0.0, math.log(2.0)], [0.0, 1.0, -math.log(2.0)]])
+        identity = [1.0, 1.0]
+    n_positive = 1 if variant == "am" else 2
+    return fit_margin(
+        BetaCalibration, basis, identity, n_positive, rows, pseudo_count=pseudo_count
+    )
 
 
 def two_classes(rows: Rows, method: str) -> Floats:
@@ -280,17 +268,20 @@ def two_classes(rows: Rows, method: str) -> Floats:
 Map = TypeVar("Map", PlattScaling, QuadraticScaling, BetaCalibration)
 
 
-def _fitted(
+def fit_margin(
     kind: type[Map],
-    rows: Rows,
     basis: NDArray[np.floating],
     identity: Sequence[float],
-    pseudo_count: float,
-    n_positive: int = 0,
+    n_positive: int,
+    rows: Rows,
+    *,
+    pseudo_count: float = PSEUDO_COUNT,
+    start: Calibrator | None = None,
 ) -> Map:
     """Return the map of least log loss, with parameters ``x @ basis`` and the first of x >= 0.
 
-    The map is linear in its parameters: its features are the margins with one parameter 1.
+    The map is linear in its parameters: its features are the margins with one parameter 1. A few
+    steps from anywhere, without `start`.
     """
     s = two_classes(rows, kind.__name__)
     every = [kind(*row)._margin(s) for row in np.eye(basis.shape[1]).tolist()]

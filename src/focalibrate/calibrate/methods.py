@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+
 from focalibrate._check import check_choice
 from focalibrate.calibrate.affine import (
     fit_dirichlet,
@@ -16,7 +18,13 @@ from focalibrate.calibrate.affine import (
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.fit_focal_temperature import fit_focal_temperature
 from focalibrate.calibrate.fit_temperature import fit_temperature
-from focalibrate.calibrate.log_odds import fit_beta, fit_platt, fit_quadratic, fit_spline
+from focalibrate.calibrate.log_odds import (
+    PlattScaling,
+    QuadraticScaling,
+    fit_beta,
+    fit_margin,
+    fit_spline,
+)
 from focalibrate.calibrate.mixtures import fit_ensemble_temperature
 from focalibrate.calibrate.one_vs_rest import (
     fit_histogram_binning,
@@ -131,6 +139,8 @@ _MATRIX: dict[str, Any] = {"is_matrix": True, "max_entries": 1.5e9}
 _FOCAL = partial(fit_temperature, criterion="focal")
 _T_ECE = partial(fit_temperature, criterion="adaptive_ece")
 _FT_ECE = partial(fit_focal_temperature, criterion="adaptive_ece")
+_PLATT = partial(fit_margin, PlattScaling, np.eye(2), (1.0, 0.0), 0)
+_QUADRATIC = partial(fit_margin, QuadraticScaling, np.eye(3), (1.0, 0.0, 0.0), 0)
 _FOCAL_SV = partial(fit_structured_vector, base="focal_temperature")
 _FOCAL_SM = partial(fit_structured_matrix, base="focal_temperature")
 _ISOTONIC: dict[str, Any] = {"caution": CAUTION.format("one"), "max_entries": 60e6}
@@ -146,8 +156,8 @@ _TABLE = (
     Method("focal_temperature", "focal temperature", 4, _fit_focal_temperature,
            max_entries=400e6, **_ALIKE),
     Method("focal_temperature_ece", "focal temperature (by ECE)", 5, _FT_ECE, **_BY_ECE),
-    Method("platt", "Platt scaling", 4, fit_platt, **_TWO),
-    Method("quadratic", "quadratic map", 5, fit_quadratic, **_TWO),
+    Method("platt", "Platt scaling", 4, _PLATT, **_TWO),
+    Method("quadratic", "quadratic map", 5, _QUADRATIC, **_TWO),
     Method("beta", "beta calibration", 5, fit_beta, **_TWO),
     Method("ensemble_temperature", "ensemble temperature", 5, fit_ensemble_temperature,
            max_entries=60e6, **_ALIKE),

@@ -13,6 +13,7 @@ from focalibrate._check import check_n_bins
 from focalibrate._stable import log_softmax
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.rows import (
+    C,
     Rows,
     check_classes_present,
     precise_dtype,
@@ -263,15 +264,7 @@ class VennAbers(Calibrator):
 
 def fit_isotonic(rows: Rows, *, start: Calibrator | None = None) -> IsotonicCalibration:
     """Fit `IsotonicCalibration`: pool adjacent violators in float64; `start` is not used."""
-    check_classes_present(rows.labels, rows.n_classes, method="isotonic calibration")
-    curves, error = [], 0.0
-    for column, is_label in class_columns(rows):
-        x, y, squares = _curve(*_ties(column), is_label, rows.weights)
-        curves.append((x, y))
-        error += squares
-    scores, values = zip(*curves, strict=True)
-    found = IsotonicCalibration(scores, values)
-    return rows.finish(found, criterion="squared error", value=error)
+    return _fit_each_class(IsotonicCalibration, rows, _rising_curve, "isotonic calibration")
 
 
 def fit_histogram_binning(
@@ -279,46 +272,58 @@ def fit_histogram_binning(
 ) -> HistogramBinning:
     """Fit `HistogramBinning`; an empty bin keeps its centre. `start` is not used."""
     check_n_bins(n_bins)
-    check_classes_present(rows.labels, rows.n_classes, method="histogram binning")
-    edges: Any = equal_width_edges(n_bins)
+    edges = equal_width_edges(n_bins)
     centres, inner = 0.5 * (edges[:-1] + edges[1:]), np.round(edges[1:-1], TIE_DIGITS)
-    values: list[Any] = []
-    error = 0.0
-    weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
-    for column, is_label in class_columns(rows):
+
+    def binned(column: Floats, is_label: NDArray[np.bool_], weights: Floats) -> list[Floats]:
         index = np.searchsorted(inner, np.round(column, TIE_DIGITS), side="left")
         count = np.bincount(index, weights, n_bins)
         hits = np.bincount(index, weights * is_label, n_bins)
         value = np.where(count > 0, hits / np.where(count > 0, count, 1.0), centres)
-        values.append(np.clip(value, 0.0, 1.0))
-        error += float(weights @ (value[index] - is_label) ** 2 / weights.sum())
-    found = HistogramBinning((edges,) * len(values), tuple(values))
-    return rows.finish(found, criterion="squared error", value=error)
+        return [edges, np.clip(value, 0.0, 1.0), value[index]]
+
+    return _fit_each_class(HistogramBinning, rows, binned, "histogram binning")
 
 
 def fit_venn_abers(rows: Rows, *, start: Calibrator | None = None) -> VennAbers:
     """Fit `VennAbers`; `start` is not used.
 
-    The value of the report is the mean squared error of the merged probabilities, summed over the
-    classes, before rows are normalised. The slope of a common tangent of two convex hulls of
-    cumulative sums gives :math:`p_1` at every score; :math:`p_0` is the same problem mirrored.
+    The slope of a common tangent of two convex hulls of cumulative sums gives :math:`p_1` at
+    every score; :math:`p_0` is the same problem mirrored.
     """
-    check_classes_present(rows.labels, rows.n_classes, method="Venn-Abers calibration")
-    weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
-    tables, error = [], 0.0
-    for column, is_label in class_columns(rows):
+
+    def both(column: Floats, is_label: NDArray[np.bool_], weights: Floats) -> list[Floats]:
         scores, index = _ties(column)
         count = np.bincount(index, weights).astype(np.float64)
         hits = np.bincount(index, weights * is_label).astype(np.float64)
         upper = _with_one_more(count, hits)
         lower = 1.0 - _with_one_more(count[::-1], (count - hits)[::-1])[::-1]
         upper, lower = np.clip(upper, 0.0, 1.0), np.clip(lower, 0.0, 1.0)
-        tables.append((scores, lower, upper))
-        merged = (upper / (1.0 - lower + upper))[index]
-        error += float(weights @ (merged - is_label) ** 2 / weights.sum())
-    scores_, lower_, upper_ = zip(*tables, strict=True)
-    found = VennAbers(scores_, lower_, upper_)
-    return rows.finish(found, criterion="squared error", value=error)
+        return [scores, lower, upper, (upper / (1.0 - lower + upper))[index]]
+
+    return _fit_each_class(VennAbers, rows, both, "Venn-Abers calibration")
+
+
+def _fit_each_class(
+    kind: type[C],
+    rows: Rows,
+    curve: Callable[[Floats, NDArray[np.bool_], Floats], list[Floats]],
+    method: str,
+) -> C:
+    """Return a calibrator with the tables that `curve` makes of each class.
+
+    The last thing that `curve` returns are its probabilities of the rows: the value of the report
+    is their mean squared error, summed over the classes, before rows are normalised.
+    """
+    check_classes_present(rows.labels, rows.n_classes, method=method)
+    weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+    tables, error = [], 0.0
+    for column, is_label in class_columns(rows):
+        *table, found = curve(column, is_label, weights)
+        tables.append(table)
+        error += float(weights @ (found - is_label) ** 2 / weights.sum())
+    calibrator = kind(*(tuple(each) for each in zip(*tables, strict=True)))
+    return rows.finish(calibrator, criterion="squared error", value=error)
 
 
 def _with_one_more(count: Floats, hits: Floats) -> Floats:
@@ -383,14 +388,9 @@ def _ties(probs: Floats) -> tuple[Floats, NDArray[np.intp]]:
     return np.unique(np.round(probs, TIE_DIGITS), return_inverse=True)
 
 
-def _curve(
-    distinct: Floats,
-    index: NDArray[np.intp],
-    is_label: NDArray[np.bool_],
-    weights: Floats | None,
-) -> tuple[Floats, Floats, float]:
-    """Return the knots of one class's curve and its mean squared error."""
-    weights = np.ones(len(index)) if weights is None else weights
+def _rising_curve(column: Floats, is_label: NDArray[np.bool_], weights: Floats) -> list[Floats]:
+    """Return the knots of one class's curve and its value in every row."""
+    distinct, index = _ties(column)
     count, hits = (np.bincount(index, w).astype(float) for w in (weights, weights * is_label))
     frequency = hits.sum() / count.sum()
     if frequency > 0:  # a class that never occurs stays at 0
@@ -399,11 +399,9 @@ def _curve(
         count[-1] += 1.0 - frequency
     first, value = rising(hits, count)
     ends = np.append(first[1:], len(count)) - 1
-    value = np.clip(value, 0.0, 1.0)
-    y = np.repeat(value, ends - first + 1)
-    squares = float(weights @ (y[index] - is_label) ** 2 / weights.sum())
+    y = np.repeat(np.clip(value, 0.0, 1.0), ends - first + 1)
     ends = np.unique(np.concatenate([first, ends]))
-    return distinct[ends], y[ends], squares
+    return [distinct[ends], y[ends], y[index]]
 
 
 def class_columns(rows: Rows) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
@@ -434,10 +432,7 @@ def padded(rows: Sequence[Sequence[float]], fill: float | None = None) -> Floats
 def count_below(p: Array, knots: Floats, *, side: Literal["left", "right"]) -> Array:
     """Return how many knots of its class are below each `p` (right: or equal), ``[..., K]``.
 
-    Args:
-        p: real array ``[..., K]``.
-        knots: ``[K, L]``, rising, infinite behind the last.
-        side: as in `numpy.searchsorted`.
+    `knots` ``[K, L]`` are rising, and infinite behind the last.
     """
     if is_numpy_array(p):
         counts = np.empty(p.shape, dtype=np.int64)

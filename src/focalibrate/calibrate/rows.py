@@ -242,11 +242,7 @@ def read_given(logits: Any = None, labels: Any = None, **others: Any) -> Rows:
 def option_rows(option_logits: Sequence[Any], labels: Any, *, sample_weight: Any = None) -> Rows:
     """Return rows that each have options of their own, in any number.
 
-    Args:
-        option_logits: one sequence of scores per row, or an array ``[N, K]`` with -inf after the
-            last option of a row.
-        labels: position of the right option in each row ``[N]``.
-        sample_weight: weights ``[N]``.
+    An array ``[N, K]`` has -inf after the last option of a row.
     """
     listed = [np.asarray(row, np.float64).reshape(-1) for row in option_logits]
     width = max((len(row) for row in listed), default=0)
@@ -483,12 +479,22 @@ def random_folds(
         return _clustered(rows, n_folds, rng, cluster)
     fold = np.empty(rows.n_rows, dtype=np.intp)
     fold[_by_content(rows)] = rng.permutation(rows.n_rows) % n_folds
-    for label, count in enumerate(np.bincount(rows.labels)):
-        if 1 < count <= n_folds * 10:  # more are hardly ever all in one fold
-            at = np.flatnonzero(rows.labels == label)
-            if (fold[at] == fold[at[0]]).all():
-                fold[at[0]] = (fold[at[0]] + 1) % n_folds
+    _spread(fold, np.arange(rows.n_rows), rows.labels, n_folds)
     return tuple(np.flatnonzero(fold == i) for i in range(n_folds))
+
+
+def _spread(
+    fold: NDArray[np.intp],
+    cluster: NDArray[np.intp],
+    labels: NDArray[np.intp],
+    n_folds: int,
+) -> None:
+    """Move a cluster of each class that is in one fold only into the next."""
+    for label, count in enumerate(np.bincount(labels)):
+        if 1 < count <= n_folds * 10:  # more are hardly ever all in one fold
+            held = np.unique(cluster[labels == label])
+            if len(held) > 1 and (fold[held] == fold[held[0]]).all():
+                fold[held[0]] = (fold[held[0]] + 1) % n_folds
 
 
 def _clustered(
@@ -502,11 +508,7 @@ def _clustered(
     for one in dealt[np.argsort(-size[dealt], kind="stable")]:
         fold[one] = filled.argmin()
         filled[fold[one]] += size[one]
-    for label, count in enumerate(np.bincount(rows.labels)):
-        if 1 < count <= n_folds * 10:
-            held = np.unique(cluster[rows.labels == label])
-            if len(held) > 1 and (fold[held] == fold[held[0]]).all():
-                fold[held[0]] = (fold[held[0]] + 1) % n_folds
+    _spread(fold, cluster, rows.labels, n_folds)
     of_row = fold[cluster]
     return tuple(np.flatnonzero(of_row == i) for i in range(n_folds))
 

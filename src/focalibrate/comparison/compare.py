@@ -290,16 +290,7 @@ def selected(
     n_fits: int,
     also: str | None = None,
 ) -> Selection:
-    """Return the methods to compare, and those left out because they would take too long.
-
-    Args:
-        methods: names. Default: the candidates of the automatic choice, and every default method
-            that applies.
-        trained_gamma: exponent of the focal loss trained with, where it is known.
-        rows: what they are fitted on.
-        n_fits: how often each is fitted.
-        also: a method that is compared in any case.
-    """
+    """Return the methods to compare, and those left out because they would take too long."""
     automatic = candidates_for(rows, trained_gamma, n_fits=n_fits)
     own = (*automatic.ladder, AVERAGE)
     named = [name for name in (*(methods or ()), also) if name is not None]

@@ -43,13 +43,7 @@ def cluster_numbers(names: NDArray[Any]) -> NDArray[np.intp]:
 def by_cluster(
     values: Floats, weights: Floats | None, cluster: NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """Return the weighted mean of each cluster ``[G, M]`` and its weight, 1 on average ``[G]``.
-
-    Args:
-        values: ``[N, M]``.
-        weights: one number per row, ``[N]``.
-        cluster: number of the cluster of each row, none of them empty ``[N]``.
-    """
+    """Return the weighted mean of each cluster ``[G, M]`` and its weight, 1 on average ``[G]``."""
     w = np.ones(len(values)) if weights is None else weights
     mass = np.bincount(cluster, w)
     sums = np.stack([np.bincount(cluster, w * column) for column in values.T], axis=1)
