@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -329,12 +330,9 @@ def parsed(cells: Any, kind: Kind, *, decimal_comma: bool) -> NDArray[Any] | Non
             if pc.any(pc.match_substring(cells, ".")).as_py():
                 return None  # thousands, or another way to write numbers
             cells = pc.replace_substring(cells, ",", ".", max_replacements=1)
-        for attempt in (cells, _trimmed):
-            try:
-                found = (attempt(cells) if callable(attempt) else attempt).cast(pa.float64())
-                return as_numpy(found)
-            except pa.ArrowInvalid:
-                continue
+        for as_they_are in (True, False):
+            with suppress(pa.ArrowInvalid):
+                return as_numpy((cells if as_they_are else _trimmed(cells)).cast(pa.float64()))
     codes = cells.dictionary_encode()
     words = ["" if word is None else word for word in codes.dictionary.to_pylist()]
     distinct = _PARSE[kind](words)

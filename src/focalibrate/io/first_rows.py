@@ -114,9 +114,8 @@ def decide(
         head.n_rows = min(head.n_rows, scores.n_rows)
     reading = Reading(request=request, schema=head.schema, roles=roles, labels=labels)
     _check_parts(data, reading)
-    pair = _pair(data, reading, head, is_all=is_all)
-    reading = replace(reading, pair=pair, first=_first(data, reading, head, is_all=is_all))
-    parts = tuple(_parts(data, reading))
+    reading = _with_all_labels(data, reading, head, is_all=is_all)
+    parts, pieces, stored = _laid_out(data, reading)
     first = _first_batch(data, reading, head)
     notes = list(first.notes)
     if len(parts) > 1:
@@ -126,7 +125,6 @@ def decide(
         notes.append(labels.note)
         if labels.is_by_order and len(parts) > 1:
             notes.append(f"order of the parts: {listing([p.path.name for p in parts])}")
-    stored = [[part.schema.columns[i] for i in roles.scores.positions] for part in data.each()]
     n_classes = first.n_classes
     if first.layout.form == "options":  # as many as the part with the most has
         n_classes = max(n_classes, *(columns[0].shape[-1] for columns in stored))
@@ -137,19 +135,8 @@ def decide(
         n_rounded=0,
         n_dropped=0,
     )
-    cuts: list[Sequence[int | None]] = [opened.pieces for opened in data.each()]
-    pieces = [
-        Piece(index, i if cut else None, part.name, None if request.drop_missing else n_rows)
-        for index, (part, cut) in enumerate(zip(parts, cuts, strict=True))
-        for i, n_rows in enumerate(cut or [part.n_rows])
-    ]
-    reading = replace(
-        reading,
-        like=like,
-        parts=parts,
-        pieces=tuple(pieces),
-        looks_like_probs=could_be_probs(first),
-    )
+    is_probs = could_be_probs(first)
+    reading = replace(reading, like=like, parts=parts, pieces=pieces, looks_like_probs=is_probs)
     return reading, (head, iter(()) if rest is None else rest)
 
 
@@ -204,14 +191,22 @@ def _dtype(parts: Sequence[Sequence[Column]], *, percent: bool) -> np.dtype[Any]
     return wide if percent else np.result_type(*found)
 
 
-def _parts(data: DataSet, reading: Reading) -> Iterator[Part]:
-    """Yield the parts with their rows."""
+def _laid_out(
+    data: DataSet, reading: Reading
+) -> tuple[tuple[Part, ...], tuple[Piece, ...], list[list[Column]]]:
+    """Return the parts with their rows, what workers read at a time, the columns of the scores."""
+    parts, pieces, stored = list[Part](), list[Piece](), list[list[Column]]()
     for index, opened in enumerate(data.each()):
-        n_rows = opened.n_rows
+        stored.append([opened.schema.columns[i] for i in reading.roles.scores.positions])
+        n_rows, size = opened.n_rows, data.size(index)
         if n_rows is None and not opened.schema.is_table:
-            n_rows = opened.schema.columns[reading.roles.scores.positions[0]].n_rows
-        size = data.size(index)
-        yield replace(data.main(index), n_bytes=size, n_rows=n_rows, remote=None, content=None)
+            n_rows = stored[-1][0].n_rows
+        part = replace(data.main(index), n_bytes=size, n_rows=n_rows, remote=None, content=None)
+        parts.append(part)
+        for i, n in enumerate(opened.pieces or [n_rows]):
+            n_given = None if reading.request.drop_missing else n
+            pieces.append(Piece(index, i if opened.pieces else None, part.name, n_given))
+    return tuple(parts), tuple(pieces), stored
 
 
 def could_be_probs(found: Predictions) -> bool:
@@ -239,8 +234,8 @@ def _labels_of_their_own(
     found = labels_in(whole, request, head, scores)
     if len(data.groups) == 1 or not found.is_by_order:
         return found
-    names = listing([data.main(index).path.name for index in range(len(data.groups))])
-    return replace(found, note=type(found.note)(f"{found.note}; order of their parts: {names}"))
+    order = listing([data.main(index).path.name for index in range(len(data.groups))])
+    return replace(found, note=type(found.note)(f"{found.note}; order of their parts: {order}"))
 
 
 def _first_batch(data: DataSet, reading: Reading, head: Table) -> Predictions:
@@ -312,16 +307,23 @@ def _label_values(
                 yield Labels(table.values(label), head.name(label), head.path)
 
 
-def _pair(data: DataSet, reading: Reading, head: Table, *, is_all: bool) -> tuple[str, str] | None:
-    """Return the negative and the positive label of all rows, where one column has scores."""
-    values: set[str] = set()
-    if reading.roles.scores.form != "single":
-        return None
+def _with_all_labels(data: DataSet, reading: Reading, head: Table, *, is_all: bool) -> Reading:
+    """Return what is decided, with what the labels of all rows show.
+
+    Of one column of scores the negative and the positive label; else, of numbers, the first.
+    """
+    scores, values = reading.roles.scores, set[str]()
+    n_classes = scores.n_classes or head.values(scores.positions[0]).shape[-1]
     for labels in _label_values(data, reading, head, is_all=is_all):
         missing = labels.missing(None)
-        if missing.any() and not reading.request.drop_missing:
-            return None  # the batch with the first of them is refused by its row
         known = labels[~missing]
+        if scores.form != "single":
+            first = first_number(known.values, n_classes=n_classes)
+            if first is not None or known.values.dtype.kind not in "iuf":
+                return replace(reading, first=first)
+            continue
+        if missing.any() and not reading.request.drop_missing:
+            return reading  # the batch with the first of them is refused by its row
         shares = known.shares()
         if shares.mean() <= MOST_SHARES:  # else they are no outcomes, which is refused
             known = known[~shares]
@@ -329,20 +331,7 @@ def _pair(data: DataSet, reading: Reading, head: Table, *, is_all: bool) -> tupl
         if len(values) > 1:
             break
     if not values:
-        return None
-    positive, requested = reading.roles.scores.positive, reading.request.positive is not None
-    return pair_of(labels, sorted(values), positive=positive, requested=requested)
-
-
-def _first(data: DataSet, reading: Reading, head: Table, *, is_all: bool) -> int | None:
-    """Return whether the labels of all rows are numbers from 0 or from 1, or None."""
-    scores = reading.roles.scores
-    n_classes = scores.n_classes or head.values(scores.positions[0]).shape[-1]
-    for labels in _label_values(data, reading, head, is_all=is_all):
-        known = labels.values[~labels.missing(None)]
-        if known.dtype.kind not in "iuf":
-            return None
-        first = first_number(known, n_classes=n_classes)
-        if first is not None:
-            return first
-    return None
+        return reading
+    requested = reading.request.positive is not None
+    pair = pair_of(labels, sorted(values), positive=scores.positive, requested=requested)
+    return replace(reading, pair=pair)

@@ -83,17 +83,11 @@ class Request:
     encoding: str | None = None
     sheet: str | None = None
     max_memory: str | int | None = None
-    progress: Callable[[int, int | None], None] | None = None
 
     @cached_property
     def limit(self) -> int:
         """Most bytes of memory to use."""
         return parse_size(self.max_memory)
-
-    @property
-    def other_labels(self) -> bool:
-        """Whether labels come from another file, so that those in this one are ignored."""
-        return self.labels_path is not None
 
     @property
     def kind(self) -> ScoreKind | None:
@@ -108,7 +102,7 @@ class Request:
     @property
     def wants_labels(self) -> bool:
         """Whether labels are looked for in this file."""
-        return not self.other_labels and self.label_column != NO_LABELS
+        return self.labels_path is None and self.label_column != NO_LABELS
 
 
 LISTS = {"score_columns", "id_column", "ignore", "by", "class_names"}
@@ -154,11 +148,11 @@ def find_columns(schema: "Schema", wanted: Sequence[str], *, option: str) -> lis
     """
     found: list[int] = []
     for item in wanted:
-        places = [i for i, name in enumerate(schema.names) if name == item]
-        if not places:
-            places = [i for i, name in enumerate(schema.names) if name.strip() == item.strip()]
-        if not places and any(mark in item for mark in "*?["):
-            places = [i for i, name in enumerate(schema.names) if fnmatchcase(name, item)]
+        is_pattern, named = any(mark in item for mark in "*?["), list(enumerate(schema.names))
+        places = [i for i, name in named if name == item]
+        places = places or [i for i, name in named if name.strip() == item.strip()]
+        if not places and is_pattern:
+            places = [i for i, name in named if fnmatchcase(name, item)]
         if not places and re.fullmatch(r"-?\d{1,9}", item.strip(), re.ASCII):
             at = int(item) + (len(schema.columns) if int(item) < 0 else 0)
             places = [at] if 0 <= at < len(schema.columns) else []
@@ -167,7 +161,7 @@ def find_columns(schema: "Schema", wanted: Sequence[str], *, option: str) -> lis
                 f"`{option}` must name a column, got {item!r}; the columns are "
                 f"{listing(schema.names)}."
             )
-        if len(places) > 1 and option != "ignore" and not any(mark in item for mark in "*?["):
+        if len(places) > 1 and option != "ignore" and not is_pattern:
             raise schema.error(
                 f"names must differ between columns, but {item!r} occurs {len(places)} times. "
                 "Rename one."
@@ -212,9 +206,7 @@ def check_fits(path: Path, n_bytes: int, limit: int) -> None:
             path,
             f"needs {human(n_bytes)} of memory, but the limit is {human(limit)}. Read it "
             "in batches with `scan_predictions`, or raise the limit.",
-            fixes=[{"max_memory": f"{-(-n_bytes * 11 // 10 >> 20)}MB"}]
-            if n_bytes < 1 << 50
-            else (),
+            fixes=[{"max_memory": f"{-(-n_bytes * 11 // 10 >> 20)}MB"}] * (n_bytes < 1 << 50),
         )
 
 

@@ -168,11 +168,8 @@ class Scan:
         if read is None or schema.is_table:
             return {}
         n_rows = schema.columns[self.reading.roles.scores.positions[0]].n_rows
-        wanted = [
-            i
-            for i, c in enumerate(schema.columns)
-            if c.problem is None and c.n_rows != n_rows and i != schema.class_names_at
-        ]
+        names = {schema.class_names_at}
+        wanted = schema.where(lambda c: c.problem is None and c.n_rows != n_rows, names)
         return dict(zip([schema.names[i] for i in wanted], read(wanted), strict=True))
 
     def _check_same_kind(self, found: Predictions, table: Table) -> None:

@@ -23,6 +23,9 @@ VERSION = 4
 MAX_BYTES = 1 << 30
 """Larger files are refused before they are read; 10,000 groups need a tenth of this."""
 
+WRONG_FORM = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What values of a wrong form raise."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SketchFile:
@@ -99,18 +102,9 @@ def parse_sketch(content: bytes, name: str | Path) -> SketchFile:
     _check_header(place, header, body)
     try:
         return _of_record(json.loads(body))
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as e:
-        raise file_error(
-            place,
-            f"is not a whole sketch ({short(e) or type(e).__name__}). Make it again.",
-        ) from e
+    except WRONG_FORM as error:
+        what = short(error) or type(error).__name__
+        raise file_error(place, f"is not a whole sketch ({what}). Make it again.") from error
 
 
 def _check_header(path: Path, header: bytes, body: bytes) -> None:

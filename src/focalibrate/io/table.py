@@ -1,7 +1,7 @@
 """A file as named columns: what is known of it, and its rows, some at a time."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -96,6 +96,12 @@ class Schema(OfFile):
     objects: tuple[tuple[str, tuple[int, ...]], ...] = ()
     notes: tuple[str, ...] = ()
     roles: Mapping[str, Any] = field(default_factory=dict)
+
+    def where(
+        self, test: Callable[[Column], object], but: Collection[int | None] = ()
+    ) -> list[int]:
+        """Return the positions of the columns for which `test` is true, `but` for some."""
+        return [i for i, column in enumerate(self.columns) if i not in but and test(column)]
 
     @property
     def names(self) -> list[str]:
@@ -244,23 +250,20 @@ class Table(OfFile):
     def sums(self, positions: Sequence[int]) -> RowSums:
         """Return what the rows over these columns sum to."""
         key = tuple(positions)
-        if key not in self._sums:
-            self._sums[key] = self._sums_of(positions)
-        return self._sums[key]
-
-    def _sums_of(self, positions: Sequence[int]) -> RowSums:
+        if key in self._sums:
+            return self._sums[key]
         arrays = [self.values(i) for i in positions]
-        if len(arrays) == 1 and arrays[0].ndim == 2:
-            return row_sums(arrays[0])
         if len({array.shape for array in arrays}) > 1:
             raise self.error(
                 "scores must have the same number of rows, but "
                 f"`{short(self.name(positions[0]))}` has shape {arrays[0].shape} and another "
                 f"{arrays[-1].shape}."
             )
-        return row_sums(np.stack(arrays, axis=1))
+        is_matrix = len(arrays) == 1 and arrays[0].ndim == 2
+        self._sums[key] = row_sums(arrays[0] if is_matrix else np.stack(arrays, axis=1))
+        return self._sums[key]
 
-    def kept(self, gone: Set[int], label: int | None) -> tuple[list[str], list[int]]:
+    def kept(self, gone: Set[int | None], label: int | None) -> tuple[list[str], list[int]]:
         """Return names and positions of the columns that an output keeps.
 
         An object is kept whole, unless it holds the label or a column that is gone.
@@ -367,13 +370,13 @@ def with_class_names(opened: Opened) -> Schema:
     if schema.is_table or schema.class_names is not None or opened.constants is None:
         return schema
     sizes = {c.shape[0] for c in schema.columns if c.kind == "matrix" and len(c.shape) == 1}
-    found = [
-        i
-        for i, column in enumerate(schema.columns)
-        if column.plain in CLASS_NAMES
-        and ((column.n_rows is not None and not column.shape) or column.problem is not None)
-        and (column.plain == "class_names" or column.n_rows in sizes)
-    ]
+    found = schema.where(
+        lambda c: (
+            c.plain in CLASS_NAMES
+            and ((c.n_rows is not None and not c.shape) or c.problem is not None)
+            and (c.plain == "class_names" or c.n_rows in sizes)
+        )
+    )
     if not found:
         return schema
     problem = schema.columns[found[0]].problem

@@ -147,14 +147,18 @@ def _thousands(rows: Sequence[Sequence[str]]) -> str:
 
 def _bad_quote(lines: Sequence[str], part: Part) -> PredictionFileError:
     """Return the error for lines that cannot be cut into cells."""
-    most = csv.field_size_limit()
     for i, line in enumerate(lines, start=1):
-        if len(line) > most:
-            return part.error(f"line {i} has a cell of more than {most:,} characters.")
-    return part.error(
-        "line 1 has an unclosed or misplaced quote. Correct it, and write quotes in a cell twice "
-        '("").'
-    )
+        if len(line) > csv.field_size_limit():
+            return bad_cell(part, i, is_long=True)
+    return bad_cell(part, 1, is_long=False)
+
+
+def bad_cell(part: Part, line: int, *, is_long: bool) -> PredictionFileError:
+    """Return the error for a line that cannot be cut into cells."""
+    what = 'an unclosed or misplaced quote. Correct it, and write quotes in a cell twice ("").'
+    if is_long:
+        what = f"a cell of more than {csv.field_size_limit():,} characters."
+    return part.error(f"line {line} has {what}")
 
 
 def _comment_header(lines: list[str], kept: list[str], separator: str | None) -> int:

@@ -23,6 +23,7 @@ from focalibrate.io.errors import Doubt, PredictionFileError
 from focalibrate.io.formats.dialect import (
     FOOTER,
     Top,
+    bad_cell,
     is_footer,
     look_at_top,
     split_spaces,
@@ -230,11 +231,8 @@ def rows_of(part: Part, top: Top) -> Iterator[list[str]]:
                     yield [""]
                 line = done + 1
         except csv.Error as error:
-            why = "an unclosed or misplaced quote. Correct it, and write quotes in a cell twice"
-            what = f'{why} ("").'
-            if "field larger" in str(error):
-                what = f"a cell of more than {csv.field_size_limit():,} characters."
-            raise part.error(f"line {line} has {what}") from error
+            is_long = "field larger" in str(error)
+            raise bad_cell(part, line, is_long=is_long) from error
 
 
 def _bad_width(part: Part, top: Top, row: Sequence[str], line: int) -> PredictionFileError:

@@ -103,10 +103,10 @@ def resolve_roles(view: Table, request: Request) -> Roles:
         problem = of_predicted_class(facts, scores, label)
         if problem is not None:
             raise problem
-    if label is None and request.need_labels and not request.other_labels:
+    if label is None and request.need_labels and request.labels_path is None:
         raise no_labels(facts, scores)
     used = {*found.taken, *scores.positions} | ({label} if label is not None else set())
-    predicted = (i for i, c in enumerate(view.columns) if i not in used and c.is_prediction)
+    predicted = view.schema.where(lambda c: c.is_prediction, used)
     return Roles(
         scores=scores,
         label=label,
@@ -324,7 +324,7 @@ def label_of_outcome(facts: Facts, scores: Scores) -> int | None:
     outcome = outcome_of(view.name(scores.positions[0]))
     names = {f"is_{outcome}", f"has_{outcome}", outcome, f"{outcome}d", f"{outcome}ed"}
     used = facts.taken | set(scores.positions)
-    found = [i for i, c in enumerate(view.columns) if c.plain in names and i not in used]
+    found = view.schema.where(lambda c: c.plain in names, used)
     if outcome is None or len(found) != 1 or not view.is_whole(found[0]):
         return None
     return found[0] if n_values(view, found[0]) == 2 else None

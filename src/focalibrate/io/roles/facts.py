@@ -62,11 +62,8 @@ class Facts(OfFile):
     @cached_property
     def free(self) -> list[int]:
         """Columns that may be scores."""
-        return [
-            i
-            for i, column in enumerate(self.view.columns)
-            if i not in self.taken and not column.is_index and column.problem is None
-        ]
+        schema = self.view.schema
+        return schema.where(lambda c: not c.is_index and c.problem is None, self.taken)
 
     @cached_property
     def numbers(self) -> list[int]:

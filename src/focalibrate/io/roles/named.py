@@ -118,13 +118,9 @@ def _are_in_one_order(view: Table, position: int, other: int) -> bool:
 
 def matrices(facts: Facts) -> list[int]:
     """Return the matrices that are not taken and do not hold the names of the classes."""
-    return [
-        i
-        for i, column in enumerate(facts.view.columns)
-        if i not in facts.taken
-        and column.kind == "matrix"
-        and column.plain not in CLASS_NAMES | NOT_SCORES
-    ]
+    others = CLASS_NAMES | NOT_SCORES
+    schema = facts.view.schema
+    return schema.where(lambda c: c.kind == "matrix" and c.plain not in others, facts.taken)
 
 
 ARRAYS = "arrays that could be the scores"
@@ -263,7 +259,7 @@ def event_columns(facts: Facts) -> Scores | None:
     if is_told or not view.schema.has_names or not request.wants_labels:
         return None
     outcomes = _outcomes(view)
-    named = [i for i, c in enumerate(view.columns) if c.plain in CONFIDENCE and i not in outcomes]
+    named = view.schema.where(lambda c: c.plain in CONFIDENCE, outcomes)
     if not outcomes or not named:
         return None
     likely = [i for i in named if i in facts.numbers]
@@ -329,9 +325,7 @@ def _outcomes(view: Table) -> dict[int, str]:
 
 
 def _cells(view: Table, position: int) -> list[str]:
-    """Return the values of a column as text."""
-    stored = view.data[position]
-    cells = texts_of(stored) if view.has_cells else view.values(position)
+    cells = texts_of(view.data[position]) if view.has_cells else view.values(position)
     found: list[str] = cells.astype(str).tolist()
     return found
 

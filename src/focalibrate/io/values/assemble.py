@@ -409,11 +409,8 @@ def _layout(
     schema = view.schema
     chosen = set(roles.scores.positions)
     n_rows = schema.columns[roles.scores.positions[0]].n_rows
-    gone = chosen | {
-        i
-        for i, column in enumerate(schema.columns)
-        if i == schema.class_names_at or column.problem is not None or column.n_rows != n_rows
-    }
+    unlike = schema.where(lambda c: c.problem is not None or c.n_rows != n_rows)
+    gone = {*chosen, *unlike, schema.class_names_at}
     names, others = view.kept(gone, roles.label)
 
     def rest() -> Any:

@@ -254,7 +254,7 @@ def _arrays(tables: Sequence[Any], output: Output) -> dict[str, list[NDArray[Any
     for name, array in output.like.layout.constants().items():
         while name in ("probs", "class_names") or name in found:
             name = f"uncalibrated_{name}"
-        found[name] = [array]
+        found[name] = [array.astype(np.str_) if array.dtype == object else array]
     return found
 
 
@@ -298,10 +298,7 @@ def _npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
 
 def _npy_bytes(array: NDArray[Any]) -> bytes:
     buffer = io.BytesIO()
-    try:
-        npy_format.write_array(buffer, array, allow_pickle=False)
-    except ValueError as error:
-        raise ValueError(f"array of dtype {short(array.dtype)} cannot be written") from error
+    npy_format.write_array(buffer, array, allow_pickle=False)
     return buffer.getvalue()
 
 
@@ -354,13 +351,9 @@ def _values(column: Any) -> list[Any]:
         return cast(list[Any], as_numpy(column).tolist())
     if getattr(kind, "unit", "") == "ns":
         try:
-            column = column.cast(
-                pa.timestamp("us", kind.tz)
-                if pa.types.is_timestamp(kind)
-                else pa.duration("us")
-                if pa.types.is_duration(kind)
-                else pa.time64("us")
-            )
+            whole = pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
+            is_moment = pa.types.is_timestamp(kind)
+            column = column.cast(pa.timestamp("us", kind.tz) if is_moment else whole)
         except pa.ArrowInvalid:
             column = column.cast(pa.int64() if pa.types.is_duration(kind) else pa.string())
     return cast(list[Any], column.to_pylist())
