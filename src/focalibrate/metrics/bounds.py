@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, TypedDict, Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 from scipy.special import ndtri
@@ -28,16 +28,6 @@ N_DRAWS = 1999
 FINEST = 0.005
 """Smallest error rate that the draws can resolve: ten of them exceed it."""
 ErrorName = Literal["ece", "rms"]
-
-
-class BoundOptions(TypedDict, total=False):
-    """The options of `calibration_bounds` that are not about rows."""
-
-    error: ErrorName
-    limit: float
-    alpha: float
-    alpha_high: float | None
-    seed: int | np.random.Generator
 
 
 @dataclass(frozen=True)

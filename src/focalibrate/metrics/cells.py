@@ -333,6 +333,11 @@ class Cells:
         return self._field("weight" if self.is_counted else "spread")
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows as they came, repeated ones counted once."""
+        return round(float(self._field("rows").sum()))
+
+    @property
     def n_bins(self) -> int:
         """Number of cells, empty ones included."""
         return len(self.edges) - 1

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from operator import add
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from focalibrate.metrics.binning import (
     index_of,
     log_odds_edges,
 )
-from focalibrate.metrics.bounds import BoundOptions, ErrorBounds, bounds_of_cells
 from focalibrate.metrics.cells import FIELDS, Cells, ClassCells, row_sums
 from focalibrate.metrics.corp import Corp, corp_of_cells
 from focalibrate.metrics.errors import MetricName
@@ -594,20 +593,6 @@ class Sketch:
             assessment=assessment,
             groups=assess_members(members, event=self._event, rng=rng),
         )
-
-    def bounds(
-        self, *, group: tuple[str, int] | None = None, **options: Unpack[BoundOptions]
-    ) -> ErrorBounds:
-        """Return bounds of the calibration error, as `calibration_bounds` does of rows.
-
-        Args:
-            group: of this column, the group of this position among its names; None: all rows.
-            options: ``error``, ``limit``, ``alpha``, ``alpha_high`` and ``seed``.
-        """
-        if group is None:
-            return bounds_of_cells(self.event_rows(), **options)
-        column, number = group
-        return bounds_of_cells(self.groups[column][number].residuals(), **options)
 
 
 def _sum(first: Any, second: Any) -> Any:

@@ -108,12 +108,11 @@ class FocalLoss(RowLoss):
         self.gamma_now = None if isinstance(self.gamma, ByEpoch) else self.gamma
         if isinstance(self.gamma, ByEpoch):
             self.register_buffer("progress", torch.zeros(2, dtype=torch.int64))
-            self.register_load_state_dict_post_hook(_resume)  # type: ignore[no-untyped-call]
         if isinstance(self.gamma, AdaFocal):
             for name in ("cuts", "gammas"):
                 value = torch.tensor(getattr(self.gamma, name), dtype=torch.float64)
                 self.register_buffer(name, value)
-            self.register_load_state_dict_post_hook(_readapt)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_restore)  # type: ignore[no-untyped-call]
 
     def set_epoch(self, epoch: int, n_epochs: int | None) -> None:
         """Move a schedule to `epoch`, counted from 0, of `n_epochs`; other exponents stay."""
@@ -239,18 +238,13 @@ class FocalLoss(RowLoss):
         )
 
 
-def _readapt(loss: FocalLoss, _: object) -> None:
-    """Bring the policy in line with `cuts` and `gammas` just loaded."""
+def _restore(loss: FocalLoss, _: object) -> None:
+    """Bring the exponent in line with the buffers just loaded."""
     if isinstance(loss.gamma, AdaFocal):
         cuts, gammas = loss.cuts.tolist(), loss.gammas.tolist()
         loss.gamma_now = loss.gamma = replace(loss.gamma, cuts=tuple(cuts), gammas=tuple(gammas))
-
-
-def _resume(loss: FocalLoss, _: object) -> None:
-    """Bring the exponent of a schedule in line with a `progress` just loaded."""
-    epoch, n_epochs = loss.progress.tolist()
-    if n_epochs > 0:
-        loss.set_epoch(epoch, n_epochs)
+    elif isinstance(loss.gamma, ByEpoch) and int(loss.progress[1]) > 0:
+        loss.set_epoch(*loss.progress.tolist())
 
 
 def focal_rows(logits: Tensor, labels: Tensor, gamma: RowGamma) -> Tensor:
