@@ -29,8 +29,9 @@ from focalibrate.calibrate.rows import (
     read_given,
 )
 from focalibrate.comparison.judge import MEANS, Comparison, MethodResult, Scores, Sums, score_rows
-from focalibrate.comparison.paired import PairedMeans, Score, cluster_numbers
+from focalibrate.comparison.paired import PairedMeans, Score
 from focalibrate.metrics.errors import MetricName
+from focalibrate.metrics.rows import renumbered
 
 Criterion = Literal["adaptive_ece", "ece"]
 MEMBER = "used only as a member of the average"
@@ -244,7 +245,7 @@ def _codes(cluster: Array | None, weights: Array | None) -> NDArray[np.intp] | N
     names = np.asarray(to_numpy(cluster)).reshape(-1)
     if weights is not None:
         names = names[np.asarray(to_numpy(weights)).reshape(-1) > 0]
-    return cluster_numbers(names)
+    return renumbered(names)
 
 
 def _folds(rows: Rows, n_folds: int | None, seed: int, cluster: NDArray[np.intp] | None) -> Folds:

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +9,10 @@ from numpy.typing import NDArray
 from focalibrate._array import Floats
 from focalibrate.calibrate.choice import standard_error
 from focalibrate.metrics.errors import MetricName
+from focalibrate.metrics.scores import resampled_sums
 
 MAX_GROUPS = 20_000
 """If there are more examples than this, random groups of them are resampled."""
-CHUNK = 1 << 21
-"""Indices drawn at once: 16 MB."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +29,6 @@ class Score:
             return self
         most = {"error": 1.0, "brier": 2.0}.get(metric, math.inf)
         return Score(self.estimate, max(self.low, 0.0), min(self.high, most))
-
-
-def cluster_numbers(names: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the number of the cluster of each row ``[N]``."""
-    flat = names.reshape(-1)
-    flat = flat.astype(str) if flat.dtype == object else flat
-    return np.unique(flat, return_inverse=True)[1].reshape(-1).astype(np.intp)
 
 
 def by_cluster(
@@ -108,7 +99,7 @@ class PairedMeans:
         sums = finite if weights is None else finite * weights[:, None]
         mass = np.ones(len(values)) if weights is None else weights
         table = _grouped(np.column_stack([sums, mass]), rng)
-        drawn = _resample_sums(table, n_resamples, rng)
+        drawn = resampled_sums(table, n_resamples, rng)
         # All weight may be left out of a resample of few rows.
         with np.errstate(divide="ignore", invalid="ignore"):
             replicates = drawn[:, :-1] / drawn[:, -1:]
@@ -151,15 +142,3 @@ def _grouped(table: Floats, rng: np.random.Generator) -> Floats:
     group = rng.permutation(n) % MAX_GROUPS
     columns = [np.bincount(group, column, minlength=MAX_GROUPS) for column in table.T]
     return np.stack(columns, axis=1)
-
-
-def _resample_sums(table: Floats, n_resamples: int, rng: np.random.Generator) -> Floats:
-    n = len(table)
-    step = max(1, CHUNK // n)
-    found = []
-    for start in range(0, n_resamples, step):
-        size = min(step, n_resamples - start)
-        at = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
-        times = np.bincount(at.reshape(-1), minlength=size * n).reshape(size, n)
-        found.append(times.astype(np.float64) @ table)
-    return np.concatenate(found)

@@ -359,11 +359,10 @@ def cluster_codes(cluster: Any, n: int) -> Ints:
     names = np.asarray(to_numpy(array_of(cluster))).reshape(-1)
     if len(names) != n:
         raise ValueError(f"`cluster` must name the cluster of each of {n} rows, got {len(names)}.")
-    if names.dtype == object:
-        names = names.astype(str)
     return renumbered(names)
 
 
 def renumbered(names: NDArray[Any]) -> Ints:
-    """Return the place of each name among the distinct ones."""
+    """Return the place of each name among the distinct ones; names of several types as text."""
+    names = names.astype(str) if names.dtype == object else names
     return np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.intp)

@@ -394,17 +394,24 @@ def bootstrap_mean(
     estimate = float(w[counts] @ terms[counts] / w.sum() if weights is not None else terms.mean())
     if not math.isfinite(estimate):
         return Interval(estimate, estimate, estimate, level)
-    rng, n = np.random.default_rng(seed), len(terms)
-    means, step = [], max(1, CHUNK // n)
-    weighted = np.where(counts, w * terms, 0.0)
-    for start in range(0, n_resamples, step):
-        drawn = rng.integers(n, size=(min(step, n_resamples - start), n))
-        means.append(
-            weighted[drawn].sum(axis=1) / (n if weights is None else w[drawn].sum(axis=1))
-        )
+    table = np.stack([np.where(counts, w * terms, 0.0), w], axis=1)
+    sums = resampled_sums(table, n_resamples, np.random.default_rng(seed))
     tail = (1.0 - level) / 2.0
-    low, high = (float(q) for q in np.quantile(np.concatenate(means), [tail, 1.0 - tail]))
+    low, high = (float(q) for q in np.quantile(sums[:, 0] / sums[:, 1], [tail, 1.0 - tail]))
     return Interval(estimate, 2 * estimate - high, 2 * estimate - low, level)
+
+
+def resampled_sums(table: Floats, n_resamples: int, rng: np.random.Generator) -> Floats:
+    """Return the sums of `table` ``[N, M]`` over rows drawn with replacement, ``[R, M]``."""
+    n = len(table)
+    step = max(1, CHUNK // n)
+    found = []
+    for start in range(0, n_resamples, step):
+        size = min(step, n_resamples - start)
+        at = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
+        times = np.bincount(at.reshape(-1), minlength=size * n).reshape(size, n)
+        found.append(times.astype(np.float64) @ table)
+    return np.concatenate(found)
 
 
 def _terms(

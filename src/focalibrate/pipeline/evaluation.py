@@ -14,7 +14,6 @@ from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.rows import BLOCK_ENTRIES, available_cores, rank_of
 from focalibrate.comparison import MEANS, PairedMeans, Score, Scores, score_rows
-from focalibrate.comparison.paired import cluster_numbers
 from focalibrate.detection import Measure, measures_of
 from focalibrate.io import Predictions, SketchFile, align
 from focalibrate.io.formats.answers import LETTERS
@@ -22,6 +21,7 @@ from focalibrate.metrics import Assessment, Cells, selective_accuracy
 from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.groups import GroupAssessment, WorstSlice
 from focalibrate.metrics.position import PositionBias, position_bias
+from focalibrate.metrics.rows import renumbered
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.sketch import confident_of
 from focalibrate.metrics.threshold import Selective
@@ -308,7 +308,7 @@ def evaluate_predictions(
     )
     with ThreadPoolExecutor(1) as thread:  # in parallel: each takes half of the remaining time
         assessed = thread.submit(examples.assessed, probs, seed=seed)
-        codes = None if examples.cluster is None else cluster_numbers(examples.cluster)
+        codes = None if examples.cluster is None else renumbered(examples.cluster)
         paired = PairedMeans.of(
             rows.means(), weights=weights, cluster=codes, n_resamples=n_resamples, seed=seed
         )

@@ -18,7 +18,7 @@ from focalibrate._check import check_open_interval, check_positive
 from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.grouped import group_names
 from focalibrate.calibrate.rows import BLOCK_ENTRIES
-from focalibrate.comparison.paired import by_cluster, cluster_numbers
+from focalibrate.comparison.paired import by_cluster
 from focalibrate.io import SketchFile, read_sketch
 from focalibrate.io.errors import short
 from focalibrate.io.sketches import SUFFIX
@@ -26,7 +26,7 @@ from focalibrate.metrics.bounds import bounds_of_cells
 from focalibrate.metrics.interval import NORMAL_95, Moments
 from focalibrate.metrics.null import LEAST_CLUSTERS
 from focalibrate.metrics.residuals import Residuals
-from focalibrate.metrics.rows import read_event
+from focalibrate.metrics.rows import read_event, renumbered
 from focalibrate.pipeline.doubts import doubts_about, warn_of
 from focalibrate.pipeline.examples import Examples, PredictionSource, given_examples
 from focalibrate.pipeline.gate_result import (
@@ -233,7 +233,7 @@ class _Judged:
             }
         examples = self.given
         assert examples is not None  # noqa: S101  results are a baseline, which has no parts
-        cluster = None if examples.cluster is None else cluster_numbers(examples.cluster)
+        cluster = None if examples.cluster is None else renumbered(examples.cluster)
         of_rows = {"sample_weight": examples.weights, "cluster": cluster}
 
         def part(at: Any, column: str | None = None, group: str | None = None) -> _Part:
@@ -310,7 +310,7 @@ def _mean_loss(nll: Floats, examples: Examples) -> LossMean:
     """Return a mean over rows, or over clusters of them."""
     weights = examples.weights
     if examples.cluster is not None and np.isfinite(nll).all():
-        code = cluster_numbers(examples.cluster)
+        code = renumbered(examples.cluster)
         means, weights = by_cluster(nll[:, None], weights, code)
         nll = means[:, 0]
     return LossMean.of(Moments.of(nll, weights))
