@@ -9,7 +9,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from focalibrate_papers import charts
-from focalibrate_papers import evidence as reproduce_module
 from focalibrate_papers.datasets import VARIABLE
 from focalibrate_papers.engine import EXPERIMENTS, OWN_VERDICTS, VERDICTS, find_experiment
 from focalibrate_papers.evidence import read_rows, reproduce
@@ -47,6 +46,7 @@ def test_an_experiment_from_its_name_to_its_page(name, trained, tmp_path, monkey
     monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
     for option in ("axes.grid", "xtick.labelbottom", "ytick.labelleft"):
         monkeypatch.setitem(charts._STYLE, option, False)
+    monkeypatch.setitem(charts._STYLE, "axes.titley", 1.0)
     out, backend = tmp_path / name, Counting()
     found = reproduce(name, out=out, scale="smallest", trained=trained, backend=backend)
     tasks = found.experiment.tasks("smallest")
@@ -77,12 +77,12 @@ def test_an_experiment_from_its_name_to_its_page(name, trained, tmp_path, monkey
     assert page.count("](figures/") == len(names)
     assert ("Smaller than the paper." in page) == (not found.experiment.is_full("smallest"))
 
-    again = Counting()
-    monkeypatch.setattr(reproduce_module, "_write_folder", lambda *_: None)  # drawn above
-    second = reproduce(name, out=out, scale="smallest", trained=trained, backend=again)
-    assert again.calls == 0
-    assert repr(second.rows) == repr(found.rows)
-    assert repr(second.conclusion.results) == repr(found.conclusion.results)
+    if name == "linear":  # resuming is a promise of the engine, not of each experiment
+        again = Counting()
+        second = reproduce(name, out=out, scale="smallest", trained=trained, backend=again)
+        assert again.calls == 0
+        assert repr(second.rows) == repr(found.rows)
+        assert repr(second.conclusion.results) == repr(found.conclusion.results)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -108,5 +108,5 @@ def _focal_calibration_is_not_proper() -> Finding:
 @checks("ours-dual-focal")
 def _dual_focal_hides_the_posterior() -> Finding:
     loss = functools.partial(dual_focal_loss, gamma=3.0)
-    found = recoverability(loss, 3, n_posteriors=6)
+    found = recoverability(loss, 3, n_posteriors=3)
     return holds_if(found.verdict == "not recoverable", str(found), otherwise=str(found))
