@@ -3,14 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from focalibrate._array import (
-    Array,
-    device,
-    is_array_api_obj,
-    like,
-    namespace,
-    working_dtype,
-)
+from focalibrate._array import Array, device, is_array_api_obj, like, namespace, working_dtype
 from focalibrate._check import (
     binary_logits,
     check_class_weight,

@@ -36,11 +36,7 @@ from focalibrate.metrics.scores import (
     nll,
 )
 from focalibrate.metrics.sketch import Sketch
-from focalibrate.metrics.threshold import (
-    Costs,
-    choose_threshold,
-    selective_accuracy,
-)
+from focalibrate.metrics.threshold import Costs, choose_threshold, selective_accuracy
 
 __all__ = [
     "METRICS",

@@ -296,7 +296,7 @@ def assess(
     )
     classwise = None
     if rows.probs is not None:
-        cell_of = FineIndex.of(equal_width_edges(BINS))
+        cell_of = FineIndex(equal_width_edges(BINS))
         assert rows.labels is not None  # noqa: S101  (they come with the probabilities)
         found = class_cells(rows.probs, rows.labels, cell_of, rows.weights, copies=rows.copies)
         classwise = classwise_floor(found)

@@ -1,7 +1,6 @@
 """Which bin a confidence falls in, and how bins of equal mass are cut."""
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -93,7 +92,7 @@ def _are_equal_width(edges: Floats) -> bool:
     return n <= 1024 and np.array_equal(edges, equal_width_edges(n))
 
 
-@dataclass(frozen=True, eq=False)
+@final
 class FineIndex:
     r"""The index of `index_of`, exactly, about three times as fast on thousands of edges.
 
@@ -102,32 +101,21 @@ class FineIndex:
     edges lie below each; the few that share the value's own bits are compared one by one.
     """
 
-    edges: Floats
-    inner: Floats
-    """all edges but the first and last, and an infinite one"""
-    start: Ints
-    """inner edges below each key"""
-    n_compared: int
-    """most edges that share a key"""
-    is_equal_width: bool
-
-    @classmethod
-    def of(cls, edges: Floats) -> "FineIndex":
+    def __init__(self, edges: Floats) -> None:
         """Prepare the index of cells ``(edges[j], edges[j+1]]``."""
-        inner = edges[1:-1]
-        keys = _keys(inner)
-        start = np.searchsorted(keys, np.arange(2 * _HALF + 2))
-        shared = int(np.bincount(keys).max(initial=0))
-        start, inner = start.astype(np.intp), np.append(inner, np.inf)
-        return cls(edges, inner, start, shared, _are_equal_width(edges))
+        self.edges, self._is_equal_width = edges, _are_equal_width(edges)
+        keys = _keys(edges[1:-1])
+        self._below = np.searchsorted(keys, np.arange(2 * _HALF + 2)).astype(np.intp)
+        self._inner = np.append(edges[1:-1], np.inf)
+        self._n_compared = int(np.bincount(keys).max(initial=0))  # most edges that share a key
 
     def __call__(self, values: Floats) -> Ints:
         """Return the cell of each float64 value in [0, 1]."""
-        if self.is_equal_width:
+        if self._is_equal_width:
             return equal_width_index(values, len(self.edges) - 1)
-        index: Ints = self.start[_keys(values)]
-        for _ in range(self.n_compared):
-            index += values > self.inner[index]
+        index: Ints = self._below[_keys(values)]
+        for _ in range(self._n_compared):
+            index += values > self._inner[index]
         return index
 
 

@@ -131,7 +131,7 @@ class Cells:
             the class minus the other cells: exact to about ``N * 1e-16``.
         """
         rows, y = read(probs, labels, binary=binary)
-        cell_of = FineIndex.of(edges_of(bins))
+        cell_of = FineIndex(edges_of(bins))
         return class_cells(rows, y, cell_of, read_weights(sample_weight, len(rows)))
 
     @classmethod
@@ -195,11 +195,7 @@ class Cells:
 
     @classmethod
     def of_equal_mass(
-        cls,
-        probability: Floats,
-        outcome: NDArray[Any],
-        n_bins: int,
-        weights: Floats | None = None,
+        cls, probability: Floats, outcome: NDArray[Any], n_bins: int, weights: Floats | None = None
     ) -> "Cells":
         r"""Return ``of_distinct(...).equal_mass(n_bins)``, faster where there are no weights.
 

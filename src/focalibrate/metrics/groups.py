@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count
-from focalibrate.metrics.assessment import (
-    CalibrationVerdict,
-    EventFinding,
-    finding_of,
-    verdict_of,
-)
+from focalibrate.metrics.assessment import CalibrationVerdict, EventFinding, finding_of, verdict_of
 from focalibrate.metrics.interval import Interval, record_of
 from focalibrate.metrics.null import EventTest, generator, independent_residuals
 from focalibrate.metrics.residuals import Residuals

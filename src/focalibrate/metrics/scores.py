@@ -69,11 +69,7 @@ def nll(
 
 
 def brier_score(
-    probs: Array,
-    labels: Array,
-    *,
-    sample_weight: Array | None = None,
-    binary: bool = False,
+    probs: Array, labels: Array, *, sample_weight: Array | None = None, binary: bool = False
 ) -> float:
     r"""Brier score :math:`\frac1N\sum_i\sum_k (v_{ik} - [k = y_i])^2`, summed over classes.
 
@@ -119,11 +115,7 @@ def binary_brier_score(
 
 
 def error_rate(
-    probs: Array,
-    labels: Array,
-    *,
-    sample_weight: Array | None = None,
-    binary: bool = False,
+    probs: Array, labels: Array, *, sample_weight: Array | None = None, binary: bool = False
 ) -> float:
     r"""Fraction of rows whose largest probability is not the label's.
 
@@ -150,11 +142,7 @@ def entropy(probs: Array, *, sample_weight: Array | None = None, binary: bool = 
 
 
 def kl_divergence(
-    posterior: Array,
-    probs: Array,
-    *,
-    sample_weight: Array | None = None,
-    binary: bool = False,
+    posterior: Array, probs: Array, *, sample_weight: Array | None = None, binary: bool = False
 ) -> float:
     r"""Mean divergence :math:`\frac1N\sum_i\sum_k \eta_{ik}\log(\eta_{ik}/v_{ik})`, in nats.
 

@@ -74,7 +74,7 @@ CLUSTER_CELLS = 64
 @lru_cache(maxsize=8)
 def fine_index(n_bins: int) -> FineIndex:
     """Return the cells of the top label: the edges of bins and of log-odds, each once."""
-    return FineIndex.of(np.union1d(log_odds_edges(N_CELLS), equal_width_edges(n_bins)))
+    return FineIndex(np.union1d(log_odds_edges(N_CELLS), equal_width_edges(n_bins)))
 
 
 @lru_cache(maxsize=8)
@@ -89,7 +89,7 @@ def class_index(n_classes: int, n_bins: int) -> FineIndex:
     if room >= LEAST_CLASS_CELLS:
         fine = log_odds_edges(min(MOST_CLASS_CELLS, 1 << (room.bit_length() - 1)))
         edges = np.union1d(edges, fine[fine >= min(SMALLEST, 0.25 / n_classes)])
-    return FineIndex.of(edges)
+    return FineIndex(edges)
 
 
 @dataclass(frozen=True, eq=False)

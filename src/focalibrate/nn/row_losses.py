@@ -26,14 +26,7 @@ from focalibrate.losses import (
     weighted_mmce,
 )
 from focalibrate.losses.sigmoid import SOFT_LABELS, SoftLabels, factor, sigmoid_focal_loss
-from focalibrate.nn._rows import (
-    REDUCTIONS,
-    LossRows,
-    Reduction,
-    RowLoss,
-    is_autocast,
-    reduced,
-)
+from focalibrate.nn._rows import REDUCTIONS, LossRows, Reduction, RowLoss, is_autocast, reduced
 from focalibrate.theory import LossForm, loss_form, recover_posterior
 from focalibrate.theory.loss_forms import NOT_RECOVERABLE
 

@@ -19,11 +19,7 @@ from focalibrate._stable import log_sigmoid, log_softmax
 from focalibrate._stable.gradients import gradient_field, value_field
 from focalibrate.theory.any_loss import CODES, Recovered, recover_by_gradient
 from focalibrate.theory.loss_forms import LossForm, loss_form
-from focalibrate.theory.training_conditions import (
-    per_class,
-    shift_prior,
-    undo_label_smoothing,
-)
+from focalibrate.theory.training_conditions import per_class, shift_prior, undo_label_smoothing
 
 Loss: TypeAlias = str | LossForm | Callable[[Array, Array], Array]
 """A name of `focalibrate.theory.loss_forms`, such a loss itself, or any ``loss(logits, labels)``

@@ -7,14 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate._array import (
-    Array,
-    Floats,
-    array_of,
-    is_array_api_obj,
-    like,
-    namespace,
-)
+from focalibrate._array import Array, Floats, array_of, is_array_api_obj, like, namespace
 from focalibrate._check import check_gamma, check_n_classes, check_open_interval
 from focalibrate._stable import log_sigmoid
 from focalibrate.theory.factor import log_phi

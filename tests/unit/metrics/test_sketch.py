@@ -294,7 +294,7 @@ def test_the_index_of_a_cell_is_exact(seed, n_cells, n_bins):
             [0.0, 0.5, 1.0, 5e-324, 1 - 2**-53],
         ]
     )
-    assert_array_equal(FineIndex.of(edges)(values), index_of(values, edges))
+    assert_array_equal(FineIndex(edges)(values), index_of(values, edges))
 
 
 @pytest.mark.parametrize("weights", [None, "whole", "any"])
