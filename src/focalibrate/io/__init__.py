@@ -2,14 +2,7 @@
 
 from focalibrate._atomic import atomic_path
 from focalibrate.io.errors import Doubt, PredictionFileError, flags, printable, shown, without_user
-from focalibrate.io.predictions import (
-    Layout,
-    Predictions,
-    ScoreKind,
-    align,
-    as_logits,
-    blocks,
-)
+from focalibrate.io.predictions import Layout, Predictions, ScoreKind, align, as_logits, blocks
 from focalibrate.io.scan import Scan, read_predictions, scan_predictions
 from focalibrate.io.sketches import (
     SketchFile,

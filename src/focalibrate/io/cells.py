@@ -394,10 +394,7 @@ def _matrix(column: Any, path: Path) -> NDArray[Any]:
     if column.null_count:
         missing = np.flatnonzero(as_numpy(column.is_null()))
         raise RowError(
-            path,
-            "scores must not be missing, but they are in ",
-            missing,
-            ". Drop them.",
+            path, "scores must not be missing, but they are in ", missing, ". Drop them."
         )
     if hasattr(column.type, "list_size"):
         lengths = np.full(len(column), column.type.list_size)

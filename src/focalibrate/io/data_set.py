@@ -14,10 +14,7 @@ from focalibrate.io.formats.arrays import grouped_npy, open_npy, open_npz, open_
 from focalibrate.io.formats.arrow import open_ipc, open_parquet
 from focalibrate.io.formats.detections import open_detections
 from focalibrate.io.formats.extras import open_excel, open_torch
-from focalibrate.io.formats.logs import (
-    open_eval,
-    open_json,
-)
+from focalibrate.io.formats.logs import open_eval, open_json
 from focalibrate.io.formats.text import open_text
 from focalibrate.io.options import Request
 from focalibrate.io.source import FORMATS, Part, suffix_of

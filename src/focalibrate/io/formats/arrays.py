@@ -93,8 +93,7 @@ def read_header(file: IO[bytes], opened: "OpenAt", *, path: Path, name: str) -> 
         )
     if dtype.kind not in NUMBER_KINDS + TEXT_KINDS:
         raise file_error(
-            path,
-            f"`{name}` must hold numbers, got dtype {short(dtype)}. Convert and save again.",
+            path, f"`{name}` must hold numbers, got dtype {short(dtype)}. Convert and save again."
         )
     if min(shape, default=1) <= 0 or dtype.itemsize == 0 or len(shape) > MAX_AXES:
         raise file_error(path, f"`{name}` is empty or damaged: shape {shape}. Save some examples.")

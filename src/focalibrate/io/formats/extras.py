@@ -169,8 +169,7 @@ def _named(stored: Any, path: Path, torch: Any) -> dict[str, Any]:
         return {key: value for key, value in stored.items() if isinstance(key, str)}
     if not isinstance(stored, (list, tuple)):
         raise file_error(
-            path,
-            f"must hold tensors, got {type(stored).__name__}. Save a dictionary of tensors.",
+            path, f"must hold tensors, got {type(stored).__name__}. Save a dictionary of tensors."
         )
     if len(stored) == 2 and all(isinstance(item, torch.Tensor) for item in stored):
         found = {("labels", "scores")[item.is_floating_point()]: item for item in stored}

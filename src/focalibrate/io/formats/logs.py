@@ -171,10 +171,7 @@ def answers_in(path: Path, document: Any) -> Answers | None:
 
 
 def open_log(
-    path: Path,
-    document: Any,
-    load: Callable[[], Any],
-    dump: Callable[[Path, Any], None],
+    path: Path, document: Any, load: Callable[[], Any], dump: Callable[[Path, Any], None]
 ) -> Opened | None:
     """Return the answers in a document, which can be loaded again and written; else None."""
     found = answers_in(path, document)

@@ -146,9 +146,7 @@ def _parsed(stream: "_Checked", top: Top, wanted: list[int]) -> Iterator[Any]:
             skip_rows_after_names=top.header_lines,
         ),
         parse_options=pa_csv.ParseOptions(
-            delimiter=top.separator,
-            newlines_in_values=True,
-            ignore_empty_lines=top.width > 1,
+            delimiter=top.separator, newlines_in_values=True, ignore_empty_lines=top.width > 1
         ),
         convert_options=pa_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),

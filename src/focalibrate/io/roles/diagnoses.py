@@ -9,13 +9,7 @@ import numpy as np
 from focalibrate.io.cells import is_value
 from focalibrate.io.errors import PredictionFileError, listing, short
 from focalibrate.io.roles.facts import Facts, Fixes, Scores
-from focalibrate.io.roles.vocabulary import (
-    DERIVED,
-    LABELS_SHOWN,
-    outcome_of,
-    plain,
-    says_correct,
-)
+from focalibrate.io.roles.vocabulary import DERIVED, LABELS_SHOWN, outcome_of, plain, says_correct
 from focalibrate.io.table import WORDS, Table
 
 Why: TypeAlias = PredictionFileError | None

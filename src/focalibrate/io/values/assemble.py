@@ -9,12 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from focalibrate.io.cells import MISSING, is_number, is_numbering, numbers_in, texts_of, uneven
-from focalibrate.io.errors import (
-    file_error,
-    listing,
-    numbered_by,
-    short,
-)
+from focalibrate.io.errors import file_error, listing, numbered_by, short
 from focalibrate.io.options import Request
 from focalibrate.io.predictions import Layout, Predictions
 from focalibrate.io.roles.decide import Roles
@@ -179,13 +174,7 @@ def _like(found: Predictions, table: Table, reading: "Reading") -> Predictions:
 
 
 def _assembled(
-    view: Table,
-    reading: "Reading",
-    rows_of_all: slice,
-    *,
-    is_first: bool,
-    half: bool,
-    keep: bool,
+    view: Table, reading: "Reading", rows_of_all: slice, *, is_first: bool, half: bool, keep: bool
 ) -> Predictions | None:
     roles, request, chosen = reading.roles, reading.request, reading.roles.scores
     notes = [*view.schema.notes, *roles.notes]

@@ -104,12 +104,7 @@ def _check_logits(scores: NDArray[Any], *, view: Table, name: str) -> None:
 
 
 def _check_probs(
-    scores: NDArray[Any],
-    names: tuple[str, ...],
-    *,
-    view: Table,
-    name: str,
-    atol: float,
+    scores: NDArray[Any], names: tuple[str, ...], *, view: Table, name: str, atol: float
 ) -> tuple[float, int]:
     """Return how far the worst row's sum is from 1, and how many only rounding explains."""
     with np.errstate(invalid="ignore"):
@@ -178,7 +173,7 @@ def _off(
     if digits is not None and worst <= part.shape[1] * 10.0**-digits / 2:
         return found(
             f"They have {digits} decimals, too few for {part.shape[1]} classes. Save them "
-            "with more.",
+            "with more."
         )
     if float(part.max()) > 1 + MAX_ROUNDING:
         return found(
@@ -329,10 +324,7 @@ def _never_below_half(scores: NDArray[Any], labels: NDArray[np.int64]) -> str | 
 
 
 def disagreement(
-    scores: NDArray[Any],
-    predicted: Labels,
-    names: tuple[str, ...] | None,
-    matched: Matched | None,
+    scores: NDArray[Any], predicted: Labels, names: tuple[str, ...] | None, matched: Matched | None
 ) -> list[str]:
     """Return how often a column of predictions differs from the class with the highest score.
 
@@ -348,11 +340,7 @@ def disagreement(
         first = int(matched.form == "index from 1")
     try:
         found = match_labels(
-            given,
-            n_classes=k,
-            class_names=names,
-            names_are_labels=True,
-            first=first,
+            given, n_classes=k, class_names=names, names_are_labels=True, first=first
         )
     except PredictionFileError:
         return [f'column "{name}" could not be compared with the scores']

@@ -153,8 +153,7 @@ def _checked(
         block = np.asarray(block)
         if block.ndim != 2 or block.shape[1] != like.n_classes or not len(block):
             raise file_error(
-                path,
-                f"each of `blocks` must have shape [n, {like.n_classes}], got {block.shape}.",
+                path, f"each of `blocks` must have shape [n, {like.n_classes}], got {block.shape}."
             )
         done += len(block)
         if done > like.n_rows:

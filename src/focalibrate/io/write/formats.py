@@ -290,8 +290,7 @@ def _member(name: str) -> zipfile.ZipInfo:
 def _npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
     buffer = io.BytesIO()
     npy_format.write_array_header_1_0(
-        buffer,
-        {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape},
+        buffer, {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     )
     return buffer.getvalue()
 
