@@ -1,8 +1,7 @@
 """Reading files of predictions with checks, and writing them atomically."""
 
-from focalibrate._atomic import atomic_path
-from focalibrate.io.errors import Doubt, PredictionFileError, flags, printable, shown, without_user
-from focalibrate.io.predictions import Layout, Predictions, ScoreKind, align, as_logits, blocks
+from focalibrate.io.errors import Doubt, PredictionFileError, flags, printable, without_user
+from focalibrate.io.predictions import Predictions, ScoreKind, align, as_logits, blocks
 from focalibrate.io.scan import Scan, read_predictions, scan_predictions
 from focalibrate.io.sketches import (
     SketchFile,
@@ -13,14 +12,13 @@ from focalibrate.io.sketches import (
     sketch_bytes,
     write_sketch,
 )
-from focalibrate.io.source import FORMATS, Part, check_one_split, is_data_set, url_of
+from focalibrate.io.source import FORMATS, is_data_set, url_of
 from focalibrate.io.values.labels import is_negative
 from focalibrate.io.write.files import (
     MANIFEST,
     PartDone,
     PartsOutput,
     PartsWritten,
-    part_names,
     parts_written,
     write_part,
     write_probs,
@@ -30,8 +28,6 @@ __all__ = [
     "FORMATS",
     "MANIFEST",
     "Doubt",
-    "Layout",
-    "Part",
     "PartDone",
     "PartsOutput",
     "PartsWritten",
@@ -42,22 +38,18 @@ __all__ = [
     "SketchFile",
     "align",
     "as_logits",
-    "atomic_path",
     "blocks",
-    "check_one_split",
     "check_time",
     "flags",
     "is_data_set",
     "is_negative",
     "merge_sketches",
     "parse_sketch",
-    "part_names",
     "parts_written",
     "printable",
     "read_predictions",
     "read_sketch",
     "scan_predictions",
-    "shown",
     "sketch_bytes",
     "url_of",
     "without_user",

@@ -41,7 +41,7 @@ def joined_predictions(
         n_dropped=sum(b.n_dropped for b in batches),
         layout=replace(first.layout, rest=lambda: _rest(kept)),
     )
-    more = [*counted(whole), *_zeros(whole), *_one_label(whole)]
+    more = [*_notes(whole)]
     if len({batch.source for batch in batches}) > 1:
         shared = SharedRows()
         for batch in batches:
@@ -54,18 +54,24 @@ def joined_predictions(
     return replace(whole, notes=tuple(dict.fromkeys([*notes, *more])))
 
 
-def counted(found: Predictions) -> list[str]:
-    """Return how many rows were divided by their sum, and how many are left out."""
-    notes = []
+def _notes(found: Predictions) -> Iterator[str]:
+    """Yield how many rows are left out, were divided by their sum or have a 0; or one label."""
     if found.n_dropped:
         rows = "1 row" if found.n_dropped == 1 else f"{found.n_dropped:,} rows"
-        notes.append(f"{rows} with missing values left out")
+        yield f"{rows} with missing values left out"
     if found.n_rounded:
-        notes.append(
-            f"{found.n_rounded} rows rounded so that they do not sum to 1: each is divided by its "
-            "sum"
+        rule = "rounded so that they do not sum to 1: each is divided by its sum"
+        yield f"{found.n_rounded} rows {rule}"
+    zeros = int((found.scores == 0).any(axis=1).sum()) if found.kind == "probs" else 0
+    if zeros:
+        rows = "1 row has" if zeros == 1 else f"{zeros} rows have"
+        yield f"{rows} a probability of exactly 0"
+    y, names = found.labels, found.class_names
+    if y is not None and len(y) >= LEAST_ROWS and (y == y[0]).all():
+        yield Doubt(
+            f"WARNING: the label of every row is {y[0] if names is None else short(names[y[0]])}: "
+            "check the labels. Rows of one class cannot show whether its probability is right"
         )
-    return notes
 
 
 def _weights(batches: Sequence[Predictions]) -> Any:
@@ -78,29 +84,6 @@ def _weights(batches: Sequence[Predictions]) -> Any:
 def _stacked(parts: Sequence[NDArray[Any] | None]) -> Any:
     arrays = [part for part in parts if part is not None]
     return np.concatenate(arrays) if arrays else None
-
-
-def _zeros(found: Predictions) -> list[str]:
-    """Return a note that counts the rows with a probability of exactly 0."""
-    if found.kind != "probs":
-        return []
-    zeros = int((found.scores == 0).any(axis=1).sum())
-    rows = "1 row has" if zeros == 1 else f"{zeros} rows have"
-    return [f"{rows} a probability of exactly 0"] if zeros else []
-
-
-def _one_label(found: Predictions) -> list[str]:
-    """Return a warning where many rows have the same label, all of them."""
-    labels = found.labels
-    if labels is None or len(labels) < LEAST_ROWS or (labels != labels[0]).any():
-        return []
-    label = str(labels[0]) if found.class_names is None else short(found.class_names[labels[0]])
-    return [
-        Doubt(
-            f"WARNING: the label of every row is {label}: check the labels. Rows of one class "
-            "alone cannot show whether its probability is right"
-        )
-    ]
 
 
 def _rest(kept: Callable[[], Iterator[Predictions]]) -> Any:
@@ -230,12 +213,8 @@ class SharedRows:
         names = [path.name for path, some in once.items() if np.isin(again, some).any()]
         share = sizes.sum() / sum(self.sizes.values())
         n_rows = f"{n_across:,}" if share == 1 else f"about {n_across / share:,.2g}"
-        return [
-            Doubt(
-                f"WARNING: {n_rows} rows are in more than one part (same scores, same label), "
-                f"such as {names[0]} and {names[1]}, and count more than once"
-            )
-        ]
+        doubt = f"{n_rows} rows are in more than one part (same scores, same label), such as"
+        return [Doubt(f"WARNING: {doubt} {names[0]} and {names[1]}, and count more than once")]
 
     def _same_labels(self) -> list[str]:
         """Return a warning where two parts have the same labels in the same order."""
@@ -246,10 +225,7 @@ class SharedRows:
                 continue
             first = known.setdefault((n_rows, digest, changes), path)
             if first != path:
-                return [
-                    Doubt(
-                        f"WARNING: {first.name} and {path.name} have the same labels in the same "
-                        "order: if they are two models on the same rows, use `focalibrate compare`"
-                    )
-                ]
+                doubt = f"{first.name} and {path.name} have the same labels in the same order"
+                advice = "if they are two models on the same rows, use `focalibrate compare`"
+                return [Doubt(f"WARNING: {doubt}: {advice}")]
         return []

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator
 from focalibrate.calibrate.grouped import log_probs_by_row
 from focalibrate.engines import Backend
@@ -18,7 +19,6 @@ from focalibrate.io import (
     Scan,
     SketchFile,
     align,
-    atomic_path,
     merge_sketches,
     parse_sketch,
     scan_predictions,

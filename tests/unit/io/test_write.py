@@ -13,13 +13,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from focalibrate.io import (
     FORMATS,
-    Layout,
     PredictionFileError,
     Predictions,
     align,
     read_predictions,
     write_probs,
 )
+from focalibrate.io.predictions import Layout
 
 WRITTEN = tuple(suffix for suffix in FORMATS if suffix != ".eval")
 TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".xlsx")

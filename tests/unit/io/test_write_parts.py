@@ -11,12 +11,12 @@ from numpy.testing import assert_allclose
 from focalibrate.io import (
     PartsOutput,
     PredictionFileError,
-    part_names,
     parts_written,
     read_predictions,
     scan_predictions,
     write_part,
 )
+from focalibrate.io.write.files import part_names
 
 NAMES = ("cat", "dog", "eel")
 

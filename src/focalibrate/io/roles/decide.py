@@ -1,5 +1,6 @@
 """Which column holds the labels, which the scores: decided once for all formats."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -114,32 +115,29 @@ def resolve_roles(view: Table, request: Request) -> Roles:
         weight=next(iter(weights), None),
         groups=tuple(groups),
         cluster=next(iter(clusters), None),
-        notes=(*notes, *_unused_weight(view, used), *_unused_cluster(view, request, used)),
+        notes=(*notes, *_unused(view, request, used)),
     )
-
-
-def _unused_weight(view: Table, used: set[int]) -> tuple[str, ...]:
-    """Return a note if a table has a column that is named like weights but not used."""
-    is_box = any(column.plain == "h" for column in view.columns)
-    for i, column in enumerate(view.columns if view.schema.is_table else ()):
-        if column.plain in WEIGHTS and i not in used and not (is_box and column.plain == "w"):
-            name = short(column.name)
-            return (f'column "{name}" is not used; pass --weight-column to weight the examples',)
-    return ()
 
 
 LEAST_CLUSTERS = 20
 """Fewer values than this are groups to compare, not a sample of clusters."""
 
 
-def _unused_cluster(view: Table, request: Request, used: set[int]) -> tuple[str, ...]:
-    """Return a note if the values of a column repeat as those of an id do, and it is not used."""
-    if not view.schema.is_table or request.cluster is not None or not request.need_labels:
-        return ()
-    for i, column in enumerate(view.columns):
-        is_free = i not in used and column.kind in ("text", "number") and column.problem is None
+def _unused(view: Table, request: Request, used: set[int]) -> Iterator[str]:
+    """Yield notes of columns that are not used, called as weights, or repeating as ids do."""
+    if not view.schema.is_table:
+        return
+    is_box = any(column.plain == "h" for column in view.columns)
+    free = [i for i in range(len(view.columns)) if i not in used]
+    weights = [i for i in free if view[i].plain in (WEIGHTS - {"w"} if is_box else WEIGHTS)]
+    if weights:
+        name = short(view.name(weights[0]))
+        yield f'column "{name}" is not used; pass --weight-column to weight the examples'
+    for i in free if request.cluster is None and request.need_labels else ():
+        column = view[i]
+        may_be = column.kind in ("text", "number") and column.problem is None
         is_class = column.is_prediction or column.is_label
-        if not is_free or is_class or is_binary(view, i) or not view.is_whole(i):
+        if not may_be or is_class or is_binary(view, i) or not view.is_whole(i):
             continue
         counts = np.unique(view.values(i).astype(str), return_counts=True)[1]
         is_repeated = LEAST_CLUSTERS <= len(counts) <= 0.9 * view.n_rows
@@ -147,13 +145,12 @@ def _unused_cluster(view: Table, request: Request, used: set[int]) -> tuple[str,
         if column.name.strip().lower() == "id":  # meant to be unique: any that repeats is said
             is_repeated, is_even = LEAST_CLUSTERS <= len(counts) < view.n_rows, True
         if is_repeated and (is_cluster(column.name) or is_even):
-            name = short(column.name)
-            fix = " ".join(flags({"cluster": column.name}))
-            return (
+            name, fix = short(column.name), " ".join(flags({"cluster": column.name}))
+            yield (
                 f'"{name}" has {len(counts):,} values in {view.n_rows:,} rows: if rows of one '
-                f"{name} belong together, pass {fix}",
+                f"{name} belong together, pass {fix}"
             )
-    return ()
+            return
 
 
 def _check_readable(view: Table, request: Request) -> None:
