@@ -110,16 +110,9 @@ def read_rows(
             that were fitted to them.
         keep: hold the other columns too, to write them again.
     """
-    with _reading(scan):
+    with steps(f"reading {printable(scan.source)}"):
         found = scan.read(keep=keep)
     return _noted(found, scan, classes_of, calibrators)
-
-
-@contextmanager
-def _reading(scan: Scan) -> Iterator[None]:
-    with steps() as bar:
-        bar.add_task(f"reading {printable(scan.source)}", total=None)
-        yield
 
 
 def _noted(
@@ -185,7 +178,7 @@ def rows_or_sketch(
     chosen = next(iter(calibrators), None)
     scan = open_predictions(paths, options, calibrators=calibrators)
     if backend is None or scan.first.layout.form == "options":
-        with _reading(scan):
+        with steps(f"reading {printable(scan.source)}"):
             rows = rows_to_fit(scan)
         if rows is not None:
             rows = _noted(rows, scan, None if chosen is None else chosen.class_names, files)
@@ -256,8 +249,7 @@ def working(what: str, *, anyway: bool) -> Iterator[Progress]:
         if not anyway:
             warnings.simplefilter("error", WrongDataWarning)
         try:
-            with steps() as bar:
-                bar.add_task(what, total=None)
+            with steps(what) as bar:
                 yield bar
         except WrongDataWarning as wrong:
             raise click.ClickException(

@@ -26,10 +26,11 @@ def progress_bar(*columns: ProgressColumn) -> Iterator[Progress]:
 
 
 @contextmanager
-def steps() -> Iterator[Progress]:
-    """Show named steps and the percentage that is done of each."""
+def steps(what: str, *, total: float | None = None) -> Iterator[Progress]:
+    """Show a step, which may get another name, and the percentage that is done of it."""
     name = TextColumn("{task.description}", markup=False)  # a path may have [brackets]
     with progress_bar(name, BarColumn(), TaskProgressColumn(), TimeElapsedColumn()) as bar:
+        bar.add_task(what, total=total)
         yield bar
 
 

@@ -1,9 +1,11 @@
 """What commands print besides tables: what was read, charts, the verdict, what to do next."""
 
+import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -12,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from focalibrate._atomic import atomic_path
 from focalibrate.cli._options import FOR_JSON
 from focalibrate.cli._tables import comparison_table
 from focalibrate.comparison import Comparison, GroupChoice, Scores, Verdict
@@ -43,6 +46,18 @@ def say(
     is_for_json = context is not None and context.meta.get(FOR_JSON, False)
     console = Console(highlight=False, stderr=to_stderr or is_for_json)
     console.print(text, markup=False, soft_wrap=not wrap, style=style)
+
+
+def say_json(record: Any) -> None:
+    """Print results for programs."""
+    click.echo(json.dumps(record, indent=1, ensure_ascii=False))
+
+
+def write_page(path: Path | None, page: Callable[[], str], *, force: bool) -> None:
+    """Write a page, whole or not at all, if a `path` is given."""
+    if path is not None:
+        with atomic_path(path, force=force) as temporary:
+            temporary.write_text(page(), encoding="utf-8")
 
 
 def show_table(table: Table) -> None:

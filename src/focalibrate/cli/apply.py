@@ -313,11 +313,10 @@ def _calibrated(
     shift: PriorShift | None,
     special: SpecialRows,
 ) -> Iterator[NDArray[Any]]:
-    with steps() as bar:
-        task = bar.add_task(f"writing {printable(out.name)}", total=given.n_rows)
+    with steps(f"writing {printable(out.name)}", total=given.n_rows) as bar:
         for block in calibrated_blocks(chosen, given, shift, special):
             yield block
-            bar.advance(task, len(block))
+            bar.advance(bar.task_ids[0], len(block))
 
 
 def _check_not_calibrated(scan: Scan) -> None:

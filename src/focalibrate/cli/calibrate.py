@@ -1,6 +1,5 @@
 """`focalibrate calibrate`."""
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,21 +13,17 @@ import numpy as np
 from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
 from focalibrate.calibrate.methods import AVERAGE
+from focalibrate.cli import _options
 from focalibrate.cli._open import calibrated_by, engine_errors, open_predictions, working
-from focalibrate.cli._options import (
-    OutPath,
-    anyway_option,
-    bins_option,
-    engine_options,
-    force_option,
-    json_option,
-    prediction_options,
-    resamples_option,
-    seed_option,
-    weights_option,
-)
 from focalibrate.cli._progress import steps
-from focalibrate.cli._summary import command_line, say, say_what_was_read, show_next, show_result
+from focalibrate.cli._summary import (
+    command_line,
+    say,
+    say_json,
+    say_what_was_read,
+    show_next,
+    show_result,
+)
 from focalibrate.detection import average_precision
 from focalibrate.io import Predictions, Scan, flags
 from focalibrate.io.options import NO_LABELS
@@ -106,15 +101,15 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
     show_default=True,
     help="What the methods marked (ECE) minimise.",
 )
-@bins_option
-@resamples_option
-@seed_option
+@_options.bins_option
+@_options.resamples_option
+@_options.seed_option
 @click.option(
     "-o",
     "--out",
     default="focalibrate-report",
     show_default=True,
-    type=OutPath(),
+    type=_options.OutPath(),
     help="Folder to write.",
 )
 @click.option(
@@ -130,16 +125,16 @@ def fit_rows_option(_: click.Context, __: click.Parameter, value: str | None) ->
     help="Maximum number of rows to fit on; methods are evaluated on the others. 'all': fit on "
     "all rows, which must fit into memory.  [default: 200000, fewer with more than 200 classes]",
 )
-@engine_options(
+@_options.engine_options(
     "Number of processes that read and evaluate rows, if there are more rows than are fitted on.  "
     "[default: 1]"
 )
 @click.option("--onnx", is_flag=True, help="Also write calibrator.onnx.")
-@force_option
-@weights_option
-@anyway_option
-@json_option
-@prediction_options
+@_options.force_option
+@_options.weights_option
+@_options.anyway_option
+@_options.json_option
+@_options.prediction_options
 def calibrate_command(
     val: tuple[Path, ...],
     options: dict[str, Any],
@@ -218,11 +213,10 @@ def calibrate_command(
         result = replace(result, comparison=replace(result.comparison, rows=rows))
     if settings["backend"] is not None and result.sizes is None:
         say(NOT_SHARED, to_stderr=True)
-    with steps() as bar:
-        bar.add_task("writing the report", total=None)
+    with steps("writing the report"):
         result.save(out, force=force, onnx=onnx)
     if as_json:
-        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
+        say_json(result.to_dict())
     else:
         show_result(result, out)
         if "truth" in options:

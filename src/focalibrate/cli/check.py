@@ -13,18 +13,9 @@ import click
 from rich.text import Text
 
 from focalibrate._atomic import atomic_path
+from focalibrate.cli import _options
 from focalibrate.cli._errors import USERS_ERRORS, one_line
 from focalibrate.cli._open import name_of, open_predictions, rows_or_sketch, sketched, working
-from focalibrate.cli._options import (
-    OutPath,
-    anyway_option,
-    calibrator_option,
-    engine_options,
-    for_json,
-    prediction_options,
-    seed_option,
-    weights_option,
-)
 from focalibrate.cli._summary import say
 from focalibrate.io import SketchFile, printable
 from focalibrate.io.options import as_names
@@ -58,25 +49,25 @@ _limit = click.FloatRange(min=0.0)
     show_default=True,
     help="Chance of failing a model that is within the limits.",
 )
-@calibrator_option
+@_options.calibrator_option
 @click.option(
     "--markdown",
-    type=OutPath(dir_okay=False),
+    type=_options.OutPath(dir_okay=False),
     help='Add a summary to the end of this file, such as "$GITHUB_STEP_SUMMARY".',
 )
-@click.option("--junit", type=OutPath(dir_okay=False), help="Write JUnit XML.")
+@click.option("--junit", type=_options.OutPath(dir_okay=False), help="Write JUnit XML.")
 @click.option(
     "--json",
     "json_file",
-    type=OutPath(dir_okay=False, allow_dash=True),
-    callback=for_json,
+    type=_options.OutPath(dir_okay=False, allow_dash=True),
+    callback=_options.for_json,
     help="Write the finding as JSON; - for standard output.",
 )
-@seed_option
-@weights_option
-@anyway_option
-@engine_options("Number of processes that read parts in parallel.  [default: 1]")
-@prediction_options
+@_options.seed_option
+@_options.weights_option
+@_options.anyway_option
+@_options.engine_options("Number of processes that read parts in parallel.  [default: 1]")
+@_options.prediction_options
 def check_command(
     paths: tuple[str, ...],
     options: dict[str, Any],

@@ -1,26 +1,22 @@
 """`focalibrate compare`."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import click
 
-from focalibrate._atomic import atomic_path
 from focalibrate.calibrate import Calibrator, Identity
+from focalibrate.cli import _options
 from focalibrate.cli._open import open_predictions, read_rows, working
-from focalibrate.cli._options import (
-    OutPath,
-    anyway_option,
-    bins_option,
-    force_option,
-    json_option,
-    prediction_options,
-    resamples_option,
-    seed_option,
+from focalibrate.cli._summary import (
+    command_line,
+    say,
+    say_json,
+    say_what_was_read,
+    show_table,
+    write_page,
 )
-from focalibrate.cli._summary import command_line, say, say_what_was_read, show_table
 from focalibrate.cli._tables import models_by_group_table, models_table
 from focalibrate.pipeline import (
     ModelComparison,
@@ -37,14 +33,14 @@ UNCALIBRATED = "raw"
 @click.command("compare")
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--on", type=click.Path(path_type=Path), help="Predictions to apply calibrators to.")
-@bins_option
-@resamples_option
-@seed_option
-@click.option("-o", "--out", type=OutPath(), help="Also write an HTML page.")
-@force_option
-@anyway_option
-@json_option
-@prediction_options
+@_options.bins_option
+@_options.resamples_option
+@_options.seed_option
+@click.option("-o", "--out", type=_options.OutPath(), help="Also write an HTML page.")
+@_options.force_option
+@_options.anyway_option
+@_options.json_option
+@_options.prediction_options
 def compare_command(
     models: tuple[Path, ...],
     options: dict[str, Any],
@@ -114,12 +110,9 @@ def compare_command(
             )
         ]
     compared = compare_models(evaluated, n_resamples=n_resamples, seed=seed)
-    if out is not None:
-        text = models_page(compared, command=command_line(), seed=seed)
-        with atomic_path(out, force=force) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    write_page(out, lambda: models_page(compared, command=command_line(), seed=seed), force=force)
     if as_json:
-        click.echo(json.dumps(compared.to_dict(), indent=1, ensure_ascii=False))
+        say_json(compared.to_dict())
         return
     _show(compared)
     if out is not None:

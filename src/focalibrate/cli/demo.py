@@ -1,6 +1,5 @@
 """`focalibrate demo`."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,14 @@ from focalibrate._atomic import claim_folder, finish_folder
 from focalibrate.calibrate import Calibrator, Identity
 from focalibrate.cli._options import OutPath, force_option, json_option, seed_option
 from focalibrate.cli._progress import steps
-from focalibrate.cli._summary import command_line, say, show_next, show_result, show_table
+from focalibrate.cli._summary import (
+    command_line,
+    say,
+    say_json,
+    show_next,
+    show_result,
+    show_table,
+)
 from focalibrate.metrics import adaptive_ece, error_rate, kl_divergence
 from focalibrate.pipeline import FILES, CalibrationResult, calibrate_predictions
 from focalibrate.simulated import KnownPosterior, Simulated, simulate
@@ -63,14 +69,12 @@ def demo_command(
         focalibrate demo --gamma 5 -o demo5 --json
     """
     claim_folder(out, ("val.npz", "test.npz", *FILES), force=force)
-    with steps() as bar:
-        bar.add_task("training two models", total=None)
+    with steps("training two models"):
         made = simulate(gamma=gamma, n=examples, seed=seed)
     with finish_folder(out) as folder:
         _save(folder / "val.npz", made.validation_logits, made.validation)
         _save(folder / "test.npz", made.test_logits, made.test)
-    with steps() as bar:
-        bar.add_task("comparing calibration methods", total=None)
+    with steps("comparing calibration methods"):
         result = calibrate_predictions(
             out / "val.npz",
             test=out / "test.npz",
@@ -87,7 +91,7 @@ def demo_command(
             {k: v if isinstance(v, str) or math.isfinite(v) else None for k, v in row.items()}
             for row in figures
         ]
-        click.echo(json.dumps(finite, ensure_ascii=False, indent=1))
+        say_json(finite)
         return
     say(f"A model was trained with focal loss, γ={gamma:g}, on {examples:,} simulated examples.\n")
     show_result(result, out)

@@ -1,34 +1,23 @@
 """`focalibrate evaluate`."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from focalibrate._atomic import atomic_path, check_target
+from focalibrate._atomic import check_target
+from focalibrate.cli import _options
 from focalibrate.cli._open import name_of, rows_or_sketch, working
-from focalibrate.cli._options import (
-    OutPath,
-    anyway_option,
-    bins_option,
-    calibrator_option,
-    engine_options,
-    force_option,
-    json_option,
-    prediction_options,
-    resamples_option,
-    seed_option,
-    weights_option,
-)
 from focalibrate.cli._summary import (
     command_line,
     say,
+    say_json,
     show_diagram,
     show_groups,
     show_table,
     show_verdict,
+    write_page,
 )
 from focalibrate.cli._tables import evaluation_table
 from focalibrate.comparison import assessed
@@ -43,17 +32,17 @@ if TYPE_CHECKING:
 
 @click.command("evaluate")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@calibrator_option
-@bins_option
-@resamples_option
-@seed_option
-@json_option
-@click.option("-o", "--out", type=OutPath(), help="Write an HTML page: x.html.")
-@force_option
-@weights_option
-@anyway_option
-@engine_options("Number of processes that read parts in parallel.  [default: 1]")
-@prediction_options
+@_options.calibrator_option
+@_options.bins_option
+@_options.resamples_option
+@_options.seed_option
+@_options.json_option
+@click.option("-o", "--out", type=_options.OutPath(), help="Write an HTML page: x.html.")
+@_options.force_option
+@_options.weights_option
+@_options.anyway_option
+@_options.engine_options("Number of processes that read parts in parallel.  [default: 1]")
+@_options.prediction_options
 def evaluate_command(
     paths: tuple[str, ...],
     options: dict[str, Any],
@@ -107,13 +96,10 @@ def evaluate_command(
             seed=seed,
             **settings,
         )
-    if out is not None:
-        text = evaluation_page(found, command=command_line(), seed=seed)
-        with atomic_path(out, force=force) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    write_page(out, lambda: evaluation_page(found, command=command_line(), seed=seed), force=force)
     if as_json:
         file = {} if isinstance(given, SketchFile) else {"file": file_record(given)}
-        click.echo(json.dumps(found.to_dict() | file, indent=1, ensure_ascii=False))
+        say_json(found.to_dict() | file)
         return
     if isinstance(given, SketchFile):
         say(given.describe())

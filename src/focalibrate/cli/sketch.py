@@ -9,14 +9,8 @@ import click
 
 from focalibrate._atomic import check_target
 from focalibrate.calibrate import Calibrator
+from focalibrate.cli import _options
 from focalibrate.cli._open import open_predictions, sketched
-from focalibrate.cli._options import (
-    OutPath,
-    calibrator_option,
-    engine_options,
-    force_option,
-    prediction_options,
-)
 from focalibrate.cli._summary import say, say_what_was_read
 from focalibrate.io import check_time, write_sketch
 
@@ -26,9 +20,9 @@ if TYPE_CHECKING:
 
 @click.command("sketch")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("-o", "--out", required=True, type=OutPath(), help="File to write: x.sketch.")
-@force_option
-@calibrator_option
+@click.option("-o", "--out", required=True, type=_options.OutPath(), help="File: x.sketch.")
+@_options.force_option
+@_options.calibrator_option
 @click.option(
     "--bins",
     "n_bins",
@@ -39,8 +33,8 @@ if TYPE_CHECKING:
 )
 @click.option("--from", "start", metavar="TIME", help="Time of the first row, such as 2026-01-31.")
 @click.option("--to", "end", metavar="TIME", help="Time of the last row.")
-@engine_options("Parts sketched at the same time, each in a process.  [default: 1]")
-@prediction_options
+@_options.engine_options("Parts sketched at the same time, each in a process.  [default: 1]")
+@_options.prediction_options
 def sketch_command(
     paths: tuple[str, ...],
     options: dict[str, Any],

@@ -1,6 +1,5 @@
 """`focalibrate threshold`."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 
 from focalibrate.cli._open import open_predictions, read_rows
 from focalibrate.cli._options import json_option, prediction_options
-from focalibrate.cli._summary import say, say_what_was_read
+from focalibrate.cli._summary import say, say_json, say_what_was_read
 from focalibrate.detection import Measure, lrp_measures
 from focalibrate.io import Predictions
 from focalibrate.metrics import Costs, choose_threshold
@@ -138,7 +137,7 @@ def threshold_command(
     by = next(iter(rows.groups.values()), None)
     found = choose_threshold(confidence, correct, cluster=rows.cluster, by=by, **settings)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+        say_json(found.to_dict())
     else:
         _show(found)
     parts = (found.by or {}).values()
@@ -150,7 +149,7 @@ def _show_per_class(found: Sequence[Measure], *, as_json: bool) -> None:
     """Print the score from which the detections of each class have the least LRP error."""
     if as_json:
         known = [asdict(one) | ({"estimate": None} if one.low is None else {}) for one in found]
-        click.echo(json.dumps(known, indent=1, ensure_ascii=False))
+        say_json(known)
         return
     for one in found:
         text = "no objects, or no detections"

@@ -22,23 +22,8 @@ from focalibrate.report import (
     Provenance,
     criterion_grid,
     deployment_snippets,
+    records,
     render_report,
-)
-from focalibrate.report.records import (
-    BIN_COUNTS,
-    assessment_record,
-    by_group_record,
-    class_table,
-    criterion_record,
-    diagrams,
-    group_records,
-    judge_rows,
-    method_record,
-    mistakes,
-    risk_coverage,
-    score_record,
-    short,
-    shorts,
 )
 from focalibrate.report.rows import packed_sample, planned_entries
 
@@ -73,16 +58,17 @@ def result_page(result: "CalibrationResult") -> PageData:
         return raw, after
 
     entries = planned_entries(probs, judged.n_rows, k, weights, np.random.default_rng(0))
-    before, after = judge_rows(probs, labels, weights, entries)
+    before, after = records.judge_rows(probs, labels, weights, entries)
     sides = {"before": before, "after": after}
     top = {n: Cells.of_distinct(s.confidence, s.correct, weights) for n, s in sides.items()}
     event, positive = top, None
     if k == 2:
         is_event = labels == 1
         event = {n: Cells.of_distinct(s.positive, is_event, weights) for n, s in sides.items()}
-        positive = {name: diagrams(cells) for name, cells in event.items()}
+        positive = {name: records.diagrams(cells) for name, cells in event.items()}
     ranked = event if judged.are_answers else top
-    figures = {n: diagrams(top[n]) | {"risk": risk_coverage(ranked[n])} for n in sides}
+    risk = {name: records.risk_coverage(cells) for name, cells in ranked.items()}
+    figures = {n: records.diagrams(cells) | {"risk": risk[n]} for n, cells in top.items()}
     settings, trials = comparison.settings, result.by_group
     grid = None
     if settings.trained_gamma is not None:
@@ -117,16 +103,16 @@ def result_page(result: "CalibrationResult") -> PageData:
             "is_weighted": weights is not None,
             "n_bins": settings.n_bins,
             "n_resamples": comparison.n_resamples,
-            "bin_counts": list(BIN_COUNTS),
+            "bin_counts": list(records.BIN_COUNTS),
             "class_names": None if names is None else list(names),
-            "accuracy": short(float(np.average(before.correct, weights=weights))),
+            "accuracy": records.short(float(np.average(before.correct, weights=weights))),
             "assessment": {
-                name: None if one is None else assessment_record(one)
+                name: None if one is None else records.assessment_record(one)
                 for name, one in zip(sides, found, strict=True)
             },
-            "groups": group_records(result.groups),
+            "groups": records.group_records(result.groups),
             "worst_slice": None if result.worst is None else result.worst.summary,
-            "by_group": None if trials is None else by_group_record(trials),
+            "by_group": None if trials is None else records.by_group_record(trials),
             "deploy": [
                 asdict(snippet)
                 for snippet in deployment_snippets(
@@ -134,15 +120,15 @@ def result_page(result: "CalibrationResult") -> PageData:
                 )
                 if own is not None or not is_kept
             ],
-            "methods": [method_record(row, comparison, choice) for row in comparison.rows],
+            "methods": [records.method_record(row, comparison, choice) for row in comparison.rows],
             "skipped": [list(pair) for pair in comparison.skipped],
             **figures,
             "positive": positive,
-            "classes": class_table(before, after, labels, k, weights),
+            "classes": records.class_table(before, after, labels, k, weights),
             "entries": entries.record(),
-            "mistakes": mistakes(before, after, labels, _row_ids(judged)),
+            "mistakes": records.mistakes(before, after, labels, _row_ids(judged)),
             "rows": None if grid is None else packed_sample(read.logits, labels, weights, 0),
-            "criterion": None if grid is None else criterion_record(grid),
+            "criterion": None if grid is None else records.criterion_record(grid),
             "provenance": asdict(result.provenance) | {"files": [asdict(f) for f in files]},
         }
     )
@@ -173,7 +159,7 @@ def evaluation_page(found: Evaluation, *, command: str = "", seed: int = 0) -> s
         seed,
         models=[_model(found) | {"promised": _promised(found)}],
         title=f"{found.name}: evaluation",
-        assessed=group_records(found.groups),
+        assessed=records.group_records(found.groups),
         worst_slice=None if worst is None else worst.summary,
         notes=list(found.notes),
     )
@@ -201,7 +187,7 @@ def models_page(found: ModelComparison, *, command: str = "", seed: int = 0) -> 
             {
                 "name": f"{group.column} = {group.group}",
                 "n": group.n,
-                "nll": shorts(group.nll),
+                "nll": records.shorts(group.nll),
                 "clear": [group.is_clear(i) for i in range(len(group.nll))],
             }
             for group in found.groups[:MAX_GROUPS]
@@ -237,13 +223,13 @@ def _model(model: Evaluation, difference: Difference | None = None) -> dict[str,
     is_answer = model.rows is not None and model.rows.is_answer
     return {
         "name": model.name,
-        "scores": {m: score_record(value) for m, value in model.scores.items()},
-        "difference": None if difference is None else score_record(difference.scores["nll"]),
-        "p_value": None if difference is None else short(difference.p_value),
-        "assessment": assessment_record(model.assessment),
+        "scores": {m: records.score_record(value) for m, value in model.scores.items()},
+        "difference": difference and records.score_record(difference.scores["nll"]),
+        "p_value": difference and records.short(difference.p_value),
+        "assessment": records.assessment_record(model.assessment),
         "promised": [],
-        **diagrams(shown),
-        "risk": risk_coverage(shown if is_answer else top),
+        **records.diagrams(shown),
+        "risk": records.risk_coverage(shown if is_answer else top),
     }
 
 
