@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
@@ -357,7 +358,8 @@ def recover_from_objective(
 
     def gradient(scores: Floats, label: int) -> Floats:
         labels = np.full(len(scores), float(label))
-        called = (labels, scores) if convention == "scikit_learn" else (scores, _Labelled(labels))
+        data = SimpleNamespace(get_label=lambda: labels, get_weight=lambda: None)
+        called = (labels, scores) if convention == "scikit_learn" else (scores, data)
         try:
             found = np.asarray(objective(*called)[0], dtype=np.float64)
         except (AttributeError, TypeError) as error:
@@ -377,16 +379,3 @@ def recover_from_objective(
     result = recover_by_gradient(z, gradient, second_order=second_order)
     result.warn()
     return result.probs
-
-
-@dataclass(frozen=True)
-class _Labelled:
-    """What an objective asks a DMatrix or Dataset for."""
-
-    labels: Floats
-
-    def get_label(self) -> Floats:
-        return self.labels
-
-    def get_weight(self) -> None:
-        return None

@@ -68,7 +68,10 @@ class Calibrator(ABC):
     """Whether it looks up probabilities, which float32 would move across the edges of a table."""
 
     def __post_init__(self) -> None:
-        for f in _own_fields(type(self)):
+        names: Any = self.class_names
+        if isinstance(names, list):  # from a file
+            object.__setattr__(self, "class_names", tuple(names))
+        for f in fields(self):
             value = getattr(self, f.name)
             if "float" in str(f.type) and not (value is None and f.default is None):
                 numbers = frozen_numbers(value, f.name, depth=str(f.type).count("tuple"))
@@ -80,7 +83,7 @@ class Calibrator(ABC):
             object.__setattr__(self, "n_classes", own or (len(names) if names else None))
         self._check_classes(own)
         for name, mix in (("zero_mix", self.zero_mix), ("uniform_mix", self.uniform_mix)):
-            if not (isinstance(mix, (int, float)) and 0 <= mix < 1):
+            if not 0 <= mix < 1:
                 raise ValueError(f"`{name}` must lie in [0, 1), got {mix!r}.")
         if self.fitted_on not in (None, "logits", "probs"):
             raise ValueError(
@@ -103,7 +106,7 @@ class Calibrator(ABC):
         if names is None:
             return
         if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"`class_names` must be a tuple of strings, got {names!r:.80}.")
+            raise ValueError(f"`class_names` must be a list of strings, got {names!r:.80}.")
         if len(names) != k or len(set(names)) < len(names):
             raise ValueError(
                 f"`class_names` must be {k} different names, got {len(names)}: {names!r:.80}."
@@ -125,10 +128,7 @@ class Calibrator(ABC):
         probs = self._probs(x)
         if not self.uniform_mix:
             return probs
-        xp = namespace(probs)
-        possible = xp.astype(xp.isfinite(x), probs.dtype)
-        share = possible * (self.uniform_mix / xp.sum(possible, axis=-1, keepdims=True))
-        return (1.0 - self.uniform_mix) * probs + share
+        return (1.0 - self.uniform_mix) * probs + self.uniform_mix * uniform(x, probs.dtype)
 
     def log_probs_of(self, x: Array) -> Array:
         """Return `log_probs` of checked logits."""
@@ -330,7 +330,14 @@ class Calibrator(ABC):
             given = repr(document["parameters"])[:80]
             raise ValueError(f"`parameters` must be a JSON object, got {given}.")
         parameters = found._from_parameters(document["parameters"])
-        return found(**parameters, **_shared_fields(document))
+        return found(**parameters, **{n: document[n] for n in _SAVED if n in document})
+
+
+def uniform(x: Array, dtype: Any) -> Array:
+    """Return the uniform distribution over the classes that are possible in `x`."""
+    xp = namespace(x)
+    possible = xp.astype(xp.isfinite(x), dtype)
+    return possible / xp.sum(possible, axis=-1, keepdims=True)
 
 
 def log_of(probs: Array) -> Array:
@@ -343,20 +350,6 @@ def log_of(probs: Array) -> Array:
 
 def _as(x: Array, dtype: Any) -> Array:
     return x if x.dtype == dtype else namespace(x).astype(x, dtype)
-
-
-def _shared_fields(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the optional fields of a file that every kind has."""
-    shared: dict[str, Any] = {}
-    names = document.get("class_names")
-    if names is not None:
-        if not isinstance(names, (list, tuple)):
-            raise ValueError(f"`class_names` must be a list of strings, got {names!r:.80}.")
-        shared["class_names"] = tuple(names)
-    for name in ("zero_mix", "uniform_mix"):
-        if name in document:
-            shared[name] = frozen_numbers(document[name], name, depth=0)
-    return shared | {key: document[key] for key in ("n_classes", "fitted_on") if key in document}
 
 
 _SAVED = ("class_names", "zero_mix", "uniform_mix", "n_classes", "fitted_on")

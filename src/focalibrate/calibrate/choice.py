@@ -1,6 +1,5 @@
 """The automatic choice: methods cross-fitted, their average, and the rule that picks one."""
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from focalibrate._check import check_choice, check_gamma, check_open_interval
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.methods import AVERAGE, METHODS, MODEL, Method
 from focalibrate.calibrate.mixtures import average_of, average_weights, averaged_losses
-from focalibrate.calibrate.report import CalibrationWarning, collected_warnings
+from focalibrate.calibrate.report import collected_warnings, warn
 from focalibrate.calibrate.rows import (
     BLOCK_ENTRIES,
     LARGEST,
@@ -521,13 +520,8 @@ def fit(
         if method != AUTO and not METHODS[method].treats_alike:
             raise ValueError(f"`method` must treat options alike, got {method!r}.")
     rows = read_given(logits, labels, probs=probs, sample_weight=sample_weight)
-    if rows.n_rows > 1 and option_logits is None and (rows.labels == rows.labels[0]).all():
-        warnings.warn(
-            f"every label is class {rows.labels[0]}, so nothing can be learned about the others.",
-            CalibrationWarning,
-            stacklevel=2,
-        )
-    if method == AUTO:
-        return fit_auto(rows, **options)
-    found: Calibrator = METHODS[method].fit(rows, **options)
+    found: Calibrator
+    found = fit_auto(rows, **options) if method == AUTO else METHODS[method].fit(rows, **options)
+    if rows.n_rows > 1 and not rows.options and (rows.labels == rows.labels[0]).all():
+        warn(f"every label is class {rows.labels[0]}, so nothing can be learned about the others.")
     return found

@@ -12,7 +12,7 @@ from focalibrate._check import check_choice, check_n_bins
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.focal_rows import CompressedLogits, focal_rows, weighted_mean
-from focalibrate.calibrate.grid import Criterion, lowest_on_grid, read_grid
+from focalibrate.calibrate.grid import Criterion, at_the_edge, lowest_on_grid, read_grid
 from focalibrate.calibrate.report import Minimum, warn
 from focalibrate.calibrate.rows import Rows, in_threads, read_given, thin_rows
 from focalibrate.calibrate.temperature import FocalTemperatureScaling
@@ -114,12 +114,7 @@ def fit_focal_temperature(
             rows, measure, some, grid, FocalTemperatureScaling, whole=whole_grid
         )
     if found.report and found.report.at_bound:
-        warn(
-            f"The best parameters, {found.describe()}, are at the edge of the range searched: the "
-            "criterion still falls there. If every row is right, fit on harder data; if classes "
-            "are masked by large finite logits, mask them with -inf; otherwise pass `gammas` or "
-            "`temperatures` that reach further."
-        )
+        warn(at_the_edge(found))
     return found
 
 

@@ -13,7 +13,7 @@ from focalibrate._array import Array, Floats
 from focalibrate._check import check_choice, check_gamma, check_n_bins
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.focal_rows import focal_rows
-from focalibrate.calibrate.grid import Criterion, lowest_on_grid, read_grid
+from focalibrate.calibrate.grid import Criterion, at_the_edge, lowest_on_grid, read_grid
 from focalibrate.calibrate.report import Minimum, warn
 from focalibrate.calibrate.rows import (
     Rows,
@@ -124,12 +124,7 @@ def fit_temperature(
             rows, measure, (0.0,), grid, lambda _, t: _calibrator(t, gamma), whole=whole_grid
         )
     if found.report and found.report.at_bound:
-        warn(
-            f"The best temperature, {found.temperature:g}, is at the edge of the range searched: "
-            "the criterion still falls there. If every row is right, fit on harder data; if "
-            "classes are masked by large finite logits, mask them with -inf; otherwise pass "
-            "`temperatures` that reach further."
-        )
+        warn(at_the_edge(found))
     return found
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Floats, is_array_api_obj, to_numpy
 from focalibrate._check import check_gamma
-from focalibrate.calibrate.calibrator import check_temperature
+from focalibrate.calibrate.calibrator import Calibrator, check_temperature
 from focalibrate.calibrate.focal_rows import CompressedLogits, TemperedRows, weighted_mean
 from focalibrate.calibrate.rows import C, Rows, available_cores, in_threads
 from focalibrate.metrics.binning import equal_width_edges, equal_width_index
@@ -172,6 +172,16 @@ def lowest_on_grid(
         gammas=tuple(gammas) if found.kind == "focal_temperature" else None,
         temperatures=tuple(temperatures),
         grid=values,
+    )
+
+
+def at_the_edge(found: Calibrator) -> str:
+    """Return a warning that the best parameters are at the edge of the range searched."""
+    return (
+        f"The best parameters, {found.describe()}, are at the edge of the range searched: the "
+        "criterion still falls there. If every row is right, fit on harder data; if classes are "
+        "masked by large finite logits, mask them with -inf; otherwise pass `temperatures` (and "
+        "`gammas`) that reach further."
     )
 
 

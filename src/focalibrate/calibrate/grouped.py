@@ -78,9 +78,18 @@ class GroupedCalibrator(Calibrator):
     def log_probs(self, logits: Any = None, *, probs: Any = None, groups: Any = None) -> Array:
         """Return calibrated log-probabilities; arguments as for `probs`."""
         x, _ = self._read(logits, probs)
-        names = self._group_of_rows(groups, x)
+        if groups is None:
+            raise ValueError(
+                f"`groups` must be given: the {self.column!r} of every row. For one group use "
+                "`of_group(name)`, for rows of no known group `shared`."
+            )
         if len(x.shape) != 2:
             raise ValueError(f"Scores must have shape [N, K], got {tuple(x.shape)}.")
+        names = group_names(groups)
+        if names.shape != (x.shape[0],):
+            raise ValueError(
+                f"`groups` must have one value per row, [{x.shape[0]}], got shape {names.shape}."
+            )
         rows = to_numpy(x)
         found = np.empty(rows.shape, dtype=np.result_type(rows.dtype, np.float32))
         for name in np.unique(names):
@@ -97,19 +106,6 @@ class GroupedCalibrator(Calibrator):
             groups: the group of each row ``[N]``: the values of `column`.
         """
         return np.exp(to_numpy(self.log_probs(logits, probs=probs, groups=groups)))
-
-    def _group_of_rows(self, groups: Any, x: Array) -> NDArray[np.str_]:
-        if groups is None:
-            raise ValueError(
-                f"`groups` must be given: the {self.column!r} of every row. For one group use "
-                "`of_group(name)`, for rows of no known group `shared`."
-            )
-        names = group_names(groups)
-        if names.shape != (x.shape[0],):
-            raise ValueError(
-                f"`groups` must have one value per row, [{x.shape[0]}], got shape {names.shape}."
-            )
-        return names
 
     def _log_probs(self, x: Array) -> Array:
         self._refuse("a function of the scores alone")

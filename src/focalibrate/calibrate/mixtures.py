@@ -11,6 +11,7 @@ from focalibrate.calibrate.calibrator import (
     Calibrator,
     check_temperature,
     read_member,
+    uniform,
 )
 from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.optimise import minimise_convex
@@ -177,22 +178,14 @@ class EnsembleTemperatureScaling(Calibrator):
     def _probs(self, x: Array) -> Array:
         xp = namespace(x)
         z = xp.astype(x, working_dtype(x))
-        parts = _parts(z, self.temperature)
-        mixed = sum(w * part for w, part in zip(self.weights, parts, strict=True))
-        return xp.astype(mixed, x.dtype)
+        tempered, own, even = self.weights
+        mixed = tempered * xp.exp(recovered(z, gamma=0.0, temperature=self.temperature))
+        mixed += own * xp.exp(recovered(z, gamma=0.0, temperature=1.0))
+        return xp.astype(mixed + even * uniform(z, z.dtype), x.dtype)
 
     def _described(self) -> str:
         shares = ", ".join(f"{w:.3g}" for w in self.weights)
         return f"ensemble temperature scaling: T={self.temperature:.4g}, weights {shares}"
-
-
-def _parts(z: Array, temperature: float) -> list[Array]:
-    """Return the three distributions that are mixed."""
-    xp = namespace(z)
-    tempered = xp.exp(recovered(z, gamma=0.0, temperature=temperature))
-    own = xp.exp(recovered(z, gamma=0.0, temperature=1.0))
-    possible = xp.astype(xp.isfinite(z), z.dtype)
-    return [tempered, own, possible / xp.sum(possible, axis=-1, keepdims=True)]
 
 
 def fit_ensemble_temperature(

@@ -131,9 +131,7 @@ class PosteriorRecovery(Calibrator):
         if not isinstance(given["name"], str):
             raise ValueError(f"The name of a loss must be text, got {given['name']!r:.80}.")
         settings = {
-            name: value
-            if value is None
-            else frozen_numbers(value, name, depth=int(isinstance(value, list)))
+            name: value and frozen_numbers(value, name, depth=int(isinstance(value, list)))
             for name, value in given.items()
             if name != "name"
         }
