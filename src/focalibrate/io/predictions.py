@@ -200,8 +200,8 @@ def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Pred
     given, positive = predictions.class_names, predictions.positive
     is_open = class_names[0] == f"not {class_names[1]}"  # the negative class has no name
     is_single = predictions.layout.form == "single"
-    if given is None and is_open and predictions.names_positive:  # labels are 0 and 1
-        given = (f"not {positive}", str(positive))
+    if predictions.names_positive and (given is None or predictions.labels is None):
+        given = _of_column(str(positive), class_names)  # labels are 0 and 1, or unknown
     if given is None:
         numbers = tuple(str(i) for i in range(len(class_names)))
         if is_single or class_names == numbers:
@@ -211,16 +211,16 @@ def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Pred
         return replace(predictions, class_names=named, notes=(*predictions.notes, note))
     if is_open and class_names[1] in given and len(given) == 2:
         class_names = (next(n for n in given if n != class_names[1]), class_names[1])
-    if is_single and positive in class_names and predictions.labels is None:
-        other = next(n for n in class_names if n != positive)
-        given = given if set(given) <= set(class_names) else (other, str(positive))
     unknown = [name for name in given if name not in class_names]
     if unknown:
+        advice = "Rename the columns, or use the calibrator that was fitted for these classes."
+        if predictions.names_positive:  # such as ``prob_xgb``, called after the model
+            unknown = [str(positive)]
+            advice = f"If its probabilities are those of {class_names[1]}, call it so."
         raise PredictionFileError(
             printable(
                 f"{predictions.source}: its classes must be {listing(class_names)}, but "
-                f"{listing(unknown)} is not among them. Rename the columns, or use the calibrator "
-                "that was fitted for these classes."
+                f"{listing(unknown)} {'are' if unknown[1:] else 'is'} not among them. {advice}"
             )
         )
     if given == class_names:
@@ -238,6 +238,19 @@ def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Pred
         class_names=class_names,
         notes=(*predictions.notes, note),
     )
+
+
+_JUST_POSITIVE = {"1", "+1", "true", "t", "yes", "y", "positive", "pos"}
+
+
+def _of_column(name: str, class_names: tuple[str, ...]) -> tuple[str, str]:
+    """Return the two classes, that of the only column, called `name`, last."""
+    negative, positive = class_names
+    if name.lower() == negative.lower():
+        return positive, negative
+    if name.lower() == positive.lower() or positive.lower() in _JUST_POSITIVE:
+        return negative, positive  # ``prob_churn`` of the classes no and yes
+    return f"not {name}", name
 
 
 def blocks(predictions: Predictions) -> Iterator[NDArray[Any]]:

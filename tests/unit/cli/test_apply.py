@@ -95,6 +95,35 @@ def test_one_column_of_the_positive_class(cli, tmp_path, named):
     assert_allclose([float(line.split(",")[1]) for line in lines[1:]], expected[:, 1])
 
 
+@pytest.mark.parametrize(
+    ("names", "column"),
+    [
+        (("ok", "fraud"), "prob_fraud"),
+        (("ok", "fraud"), "prob_ok"),
+        (("No", "Yes"), "prob_yes"),
+        (("No", "Yes"), "prob_churn"),
+        (("ok", "fraud"), "prob_spam"),
+        (("ok", "fraud"), "prob_xgb"),
+    ],
+)
+@pytest.mark.parametrize("labels", ["", "numbers"])
+def test_the_only_column_is_of_the_class_in_its_name(cli, tmp_path, names, column, labels):
+    found = VectorScaling(scale=(1.0, 3.0), bias=(0.5, 0.0), class_names=names)
+    found.save(tmp_path / "c.json")
+    p = np.linspace(0.1, 0.9, 30).round(3)
+    own = 1 - p if column == "prob_ok" else p
+    cells = [f"{a},{int(i % 3 < 2)}"[: None if labels else -2] for i, a in enumerate(own.tolist())]
+    (tmp_path / "a.csv").write_text("\n".join([column + ",label" * bool(labels), *cells]) + "\n")
+    done = cli("apply", "c.json", "a.csv", "-o", "o.csv", ok=False)
+    if column in ("prob_spam", "prob_xgb"):
+        assert (done.returncode, "of fraud, call it so" in done.stderr) == (1, True)
+        return
+    lines = (tmp_path / "o.csv").read_text().splitlines()[1:]
+    expected = found.probs(probs=np.stack([1 - p, p], axis=1))
+    at = int(column != "prob_ok")
+    assert_allclose([float(line.split(",")[0]) for line in lines], expected[:, at])
+
+
 def test_exact_zeros_follow_the_calibrators_rule(cli, tmp_path):
     found = VectorScaling(scale=(2.0, 2.0), bias=(0.0, 0.0), zero_mix=0.1)
     found.save(tmp_path / "z.json")
