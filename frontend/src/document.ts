@@ -242,7 +242,7 @@ export interface ReportDocument {
   bin_counts: number[];
   class_names: string[] | null;
   accuracy: number;
-  assessment: { before: Assessment; after: Assessment | null } | null;
+  assessment: { before: Assessment; after: Assessment | null };
   groups: Group[];
   /** the slice of several columns that is most clearly off, as a sentence */
   worst_slice: string | null;

@@ -68,7 +68,7 @@ function whyNot(doc: ReportDocument): string[] {
 
 /** What chance alone would give, where that was computed. */
 function floor(doc: ReportDocument, row: Method, metric: string): string {
-  const found = row.method === 'identity' ? doc.assessment?.before : row.method === doc.chosen ? doc.assessment?.after : undefined;
+  const found = row.method === 'identity' ? doc.assessment.before : row.method === doc.chosen ? doc.assessment.after : undefined;
   const noise = found?.noise_floor[metric];
   return noise === undefined ? '' : `noise ${(100 * noise.median).toFixed(1)}–${(100 * noise.q95).toFixed(1)}`;
 }
@@ -78,9 +78,8 @@ function judgedWords(doc: ReportDocument): string {
     doc.judged_on === 'test'
       ? `Fitted on ${whole(doc.n_fitted)} rows, evaluated on ${whole(doc.n_judged)} others.`
       : `Cross-validated on ${whole(doc.n_judged)} rows in ${doc.n_folds} folds: each row is scored by a calibrator fitted without it.`;
-  const noise = doc.assessment === null ? '' : ' “Noise” is the median and the 95 % quantile of a calibrated model with the same predictions.';
   const isInfinite = doc.methods.some((row) => row.scores.nll[0] === null) ? ' A log loss of ∞ means that the true class of some row got probability 0.' : '';
-  return `${how} Lower is better; the best proper scores are bold, with 95 % bootstrap intervals below.${noise}${isInfinite}`;
+  return `${how} Lower is better; the best proper scores are bold, with 95 % bootstrap intervals below. “Noise” is the median and the 95 % quantile of a calibrated model with the same predictions.${isInfinite}`;
 }
 
 /** One metric of all methods, as a picture. */

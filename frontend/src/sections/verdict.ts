@@ -14,7 +14,7 @@ export function verdictSection(doc: ReportDocument): HTMLElement {
     h(
       'dl',
       { class: 'tiles' },
-      doc.assessment !== null && sizes(doc.event, doc.assessment),
+      sizes(doc.event, doc.assessment),
       tile(doc.event === null ? 'Calibration error (ECE)' : `Calibration error (ECE) of P(${doc.event.name})`, both(metricValue(ece, raw.scores[ece][0]), metricValue(ece, chosen.scores[ece][0])), floorWords(doc, ece)),
       tile('Log loss', both(metricValue('nll', raw.scores.nll[0]), metricValue('nll', chosen.scores.nll[0])), intervalWords(metricRange('nll', chosen.scores.nll))),
       doc.event === null && tile('Accuracy', [percent(doc.accuracy), chosen.changed === 0 ? null : percent(1 - (chosen.scores.error[0] ?? NaN))], changedWords(chosen.changed)),
@@ -64,8 +64,7 @@ function sizes(event: EventName | null, { before, after }: { before: Assessment;
 
 /** What chance alone would give, for the predictions shown last. */
 function floorWords(doc: ReportDocument, metric: string): string {
-  const found = doc.assessment?.after ?? doc.assessment?.before;
-  const floor = found?.noise_floor[metric];
+  const floor = (doc.assessment.after ?? doc.assessment.before).noise_floor[metric];
   if (floor === undefined) return `${doc.n_bins} bins of equal width`;
   return `a calibrated model would show about ${percent(floor.median)}, at most ${percent(floor.q95)} in 95 % of samples`;
 }

@@ -1,6 +1,7 @@
 """`focalibrate compare`."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def compare_command(
     names = [path.name for path in models]
     if len(set(names)) < len(names):
         names = [str(path) for path in models]
-    calibrators: list[Calibrator] = []
+    applied: Sequence[Calibrator | None] = [None for _ in models]
     if on is None:
         first = read_rows(open_predictions(models[0], options))
         given = [first]
@@ -85,7 +86,7 @@ def compare_command(
         given = paired_rows(given, id_column=options.get("id_column"))
         say_what_was_read(given)
     else:
-        calibrators = [_loaded(path) for path in models]
+        applied = calibrators = [_loaded(path) for path in models]
         scan = open_predictions(on, options, calibrators=calibrators)
         rows = read_rows(
             scan,
@@ -105,9 +106,7 @@ def compare_command(
                 n_resamples=n_resamples,
                 seed=seed,
             )
-            for file, name, calibrator in zip(
-                given, names, calibrators or [None] * len(given), strict=True
-            )
+            for file, name, calibrator in zip(given, names, applied, strict=True)
         ]
     compared = compare_models(evaluated, n_resamples=n_resamples, seed=seed)
     write_page(out, lambda: models_page(compared, command=command_line(), seed=seed), force=force)

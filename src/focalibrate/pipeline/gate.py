@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -225,23 +224,29 @@ class _Judged:
         if isinstance(self.given, SketchFile):
             sketch = self.given.sketch
             return _Part(sketch.n, sketch.event_rows), {
-                name: [
-                    _Part(round(float(g[i].rows.sum())), g[i].residuals, name, g.names[i])
-                    for i in g.in_order()
-                ]
+                name: [_Part(g[i].n_rows, g[i].residuals, name, g.names[i]) for i in g.in_order()]
                 for name, g in sketch.groups.items()
             }
         examples = self.given
         assert examples is not None  # noqa: S101  results are a baseline, which has no parts
         cluster = None if examples.cluster is None else renumbered(examples.cluster)
-        of_rows = {"sample_weight": examples.weights, "cluster": cluster}
 
         def part(at: Any, column: str | None = None, group: str | None = None) -> _Part:
-            given = {name: None if x is None else x[at] for name, x in of_rows.items()}
-            code, labels = given["cluster"], examples.labels[at]
-            event = partial(read_event, self.probs[at], labels, copies=examples.copies, **given)
+            labels, code = examples.labels[at], None if cluster is None else cluster[at]
+
+            def cells() -> Residuals:
+                weights = None if examples.weights is None else examples.weights[at]
+                rows = read_event(
+                    self.probs[at],
+                    labels,
+                    sample_weight=weights,
+                    copies=examples.copies,
+                    cluster=code,
+                )
+                return rows.cells()
+
             n_clusters = None if code is None else len(np.unique(code))
-            return _Part(len(labels), lambda: event().cells(), column, group, n_clusters)
+            return _Part(len(labels), cells, column, group, n_clusters)
 
         found = {}
         for column, values in examples.groups.items():

@@ -103,7 +103,7 @@ def risk_coverage(cells: Cells) -> dict[str, Any]:
         np.concatenate([[0.0], np.cumsum(x)])
         for x in (mass, mass - cells.outcome[::-1], mass - cells.probability[::-1])
     )
-    n = min(N_POINTS, round(float(cells.rows.sum())))
+    n = min(N_POINTS, cells.n_rows)
     coverage = np.arange(1, n + 1) / n
     target = coverage * kept[-1]
     risk = np.interp(target, kept, errors) / target
