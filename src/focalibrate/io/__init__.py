@@ -14,7 +14,7 @@ from focalibrate.io.sketches import (
 )
 from focalibrate.io.source import FORMATS, is_data_set, url_of
 from focalibrate.io.values.labels import is_negative
-from focalibrate.io.write.files import (
+from focalibrate.io.write import (
     MANIFEST,
     PartDone,
     PartsOutput,

@@ -250,7 +250,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, val, probs, suffix, monkeypatch):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
 @pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".parquet", ".safetensors", ".jsonl"])
 def test_a_disk_that_is_really_full(tmp_path, val, probs, suffix, monkeypatch):
-    write = importlib.import_module("focalibrate.io.write.files")
+    write = importlib.import_module("focalibrate.io.write")
 
     writer = write.WRITERS[suffix]
     monkeypatch.setitem(

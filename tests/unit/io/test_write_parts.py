@@ -16,7 +16,7 @@ from focalibrate.io import (
     scan_predictions,
     write_part,
 )
-from focalibrate.io.write.files import part_names
+from focalibrate.io.write import part_names
 
 NAMES = ("cat", "dog", "eel")
 
@@ -258,7 +258,7 @@ def test_labels_in_files_of_their_own_are_refused_before_anything_is_written(tmp
 
 
 def test_the_list_of_very_many_parts_is_not_written_for_every_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["focalibrate.io.write.files"], "MANY", 4)
+    monkeypatch.setattr(sys.modules["focalibrate.io.write"], "MANY", 4)
     _csv(tmp_path, n_parts=8)
     pattern, out = str(tmp_path / "part-*.csv"), tmp_path / "out"
     scan = scan_predictions(pattern)

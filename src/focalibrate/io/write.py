@@ -18,10 +18,7 @@ from numpy.typing import NDArray
 
 from focalibrate._atomic import atomic_path
 from focalibrate.io.errors import file_error, shown
-from focalibrate.io.predictions import Predictions
-from focalibrate.io.scan import Scan
-from focalibrate.io.source import file_system, named_errors, suffix_of, url_of
-from focalibrate.io.write.formats import (
+from focalibrate.io.formats.write import (
     Output,
     write_arrow,
     write_excel,
@@ -32,6 +29,9 @@ from focalibrate.io.write.formats import (
     write_text,
     write_torch,
 )
+from focalibrate.io.predictions import Predictions
+from focalibrate.io.scan import Scan
+from focalibrate.io.source import file_system, named_errors, suffix_of, url_of
 
 STREAMED = (".csv", ".tsv", ".txt", ".parquet", ".feather", ".arrow", ".jsonl")
 """Formats that are written some rows at a time."""

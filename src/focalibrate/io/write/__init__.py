@@ -1,1 +1,0 @@
-"""Writing calibrated probabilities in place of the scores; everything else is kept."""
