@@ -288,7 +288,7 @@ def _known(path: Path, found: Sequence[Part]) -> list[Part]:
     return sorted(known, key=lambda part: natural(part.path))
 
 
-def check_one_split(parts: Sequence[Path], *, path: Path | None = None) -> None:
+def check_one_split(parts: Sequence[Path], *, path: Path) -> None:
     """Raise where the files are a training, a validation and a test set, not parts of one.
 
     Args:
@@ -307,7 +307,7 @@ def check_one_split(parts: Sequence[Path], *, path: Path | None = None) -> None:
     if () not in splits and len(splits) > 1 and len(others) == 1:
         names = [str(PurePath(*p.parts[inside:])) for p in parts]
         raise file_error(
-            path or name_of(parts),
+            path,
             f"holds different splits, not parts of one table: {listing(names)}. "
             f"Name one, such as {parts[0]}, or both as `calibrate VAL --test TEST`.",
         )
@@ -390,14 +390,13 @@ def _place(system: Any, info: Any, url: str, inside: str) -> Part:
 def file_system(url: str, path: Path) -> tuple[Any, str]:
     """Return the file system for `url`: pyarrow's, or fsspec's if pyarrow has none."""
     text, query = _split_query(url)
+    plain = re.sub(r"[?\[\] ]", lambda mark: f"%{ord(mark[0]):02X}", text)
     try:
-        system, inside = pa_fs.FileSystem.from_uri(_quoted(text) + query)
+        system, inside = pa_fs.FileSystem.from_uri(plain + query)
         return system, inside
-    except pa.ArrowInvalid as error:
+    except (OSError, pa.ArrowException, ValueError) as error:
         if "nrecognized filesystem type" not in str(error):
             raise file_error(path, f"could not be opened: {_first_line(error)}.") from error
-    except (OSError, pa.ArrowException, ValueError) as error:
-        raise file_error(path, f"could not be opened: {_first_line(error)}.") from error
     try:
         from fsspec.core import url_to_fs
 
@@ -423,13 +422,6 @@ def _split_query(url: str) -> tuple[str, str]:
     if mark and re.fullmatch(r"[A-Za-z_]+=[^&]*(&[A-Za-z_]+=[^&]*)*", query):
         return text, f"?{query}"
     return url, ""
-
-
-def _quoted(url: str) -> str:
-    """Return the URL with the characters of a pattern escaped."""
-    for mark in "?[] ":
-        url = url.replace(mark, f"%{ord(mark):02X}")
-    return url
 
 
 def _first_line(error: BaseException) -> str:

@@ -357,16 +357,14 @@ def write_part(
 
 def _check_writable(scan: Scan, index: int, target: Path) -> None:
     """Raise where a part cannot be written in the format of its input."""
-    suffix = suffix_of(target)
-    if scan.rewrite(index) is not None:
-        return
-    if suffix not in WRITERS:
+    suffix, is_rewritten = suffix_of(target), scan.rewrite(index) is not None
+    if suffix not in WRITERS and not is_rewritten:
         raise file_error(
             target,
             f"cannot be written in the format {suffix!r} of its input. Write all parts to one "
             f"file, such as -o calibrated.npz: {', '.join(WRITERS)}.",
         )
-    if suffix not in STREAMED:
+    if suffix not in STREAMED and not is_rewritten:
         scan.check_one_file(index)
 
 

@@ -216,18 +216,11 @@ def described_type(stored: Any) -> tuple[Kind, int, np.dtype[Any] | None]:
         return "number", 1, np.dtype(np.float64)
     if types.is_list(stored) or types.is_large_list(stored) or types.is_fixed_size_list(stored):
         kind, _, dtype = described_type(stored.value_type)
-        is_matrix = kind == "number" and not types.is_decimal(stored.value_type)
-        return (
-            ("matrix", getattr(stored, "list_size", -1), dtype)
-            if is_matrix
-            else ("other", 1, None)
-        )
-    named: dict[str, Kind] = {
-        "bool": "bool",
-        "null": "empty",
-        "binary": "text",
-        "large_binary": "text",
-    }
+        if kind == "number" and not types.is_decimal(stored.value_type):
+            return "matrix", getattr(stored, "list_size", -1), dtype
+        return "other", 1, None
+    named: dict[str, Kind] = {"bool": "bool", "null": "empty"}
+    named |= {"binary": "text", "large_binary": "text"}
     return "text" if is_text_type(stored) else named.get(str(stored), "other"), 1, None
 
 
