@@ -89,8 +89,7 @@ def _chosen(book: Any, told: str | None, path: Path) -> tuple[str, tuple[str, ..
 
 
 def _rows(sheet: Any, path: Path, limit: int) -> list[tuple[Any, ...]]:
-    rows = []
-    taken = 0
+    rows, taken = [], 0
     for row in sheet.iter_rows(values_only=True):
         taken += CELL_BYTES * max(1, len(row))
         check_fits(path, taken, limit)

@@ -88,15 +88,11 @@ def open_text(part: Part, first: IO[bytes], request: Request) -> Opened:
 def _notes(top: Top) -> tuple[str, ...]:
     if top.decimal_comma:
         return ("numbers are written with a decimal comma",)
-    if not top.thousands:
-        return ()
-    whole = top.thousands.replace(".", "")
-    return (
-        Doubt(
-            f"WARNING: {top.thousands} is read as a fraction, as are all such numbers: if it is "
-            f"to mean {whole}, write it so"
-        ),
+    doubt = Doubt(
+        f"WARNING: {top.thousands} is read as a fraction, as are all such numbers: if it is "
+        f"to mean {top.thousands.replace('.', '')}, write it so"
     )
+    return (doubt,) if top.thousands else ()
 
 
 def _batches(

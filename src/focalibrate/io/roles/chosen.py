@@ -40,14 +40,13 @@ def _chosen(facts: Facts, positions: list[int]) -> Scores:
     for i in positions:
         if (problem := facts.view[i].problem) is not None:
             raise problem
-    first = positions[0]
     if len(positions) > 1:
         return column_scores(facts, positions)
-    if facts.view.is_kind(first, "matrix"):
-        return matrix_scores(facts, first)
-    if not facts.view.is_kind(first, "number"):
-        raise not_numbers(facts.view, first)
-    return positive_scores(facts, first)
+    if facts.view.is_kind(positions[0], "matrix"):
+        return matrix_scores(facts, positions[0])
+    if not facts.view.is_kind(positions[0], "number"):
+        raise not_numbers(facts.view, positions[0])
+    return positive_scores(facts, positions[0])
 
 
 def matrix_scores(facts: Facts, position: int) -> Scores:

@@ -28,6 +28,11 @@ from focalibrate.io.values.labels import (
 )
 from focalibrate.io.values.scores import checked_scores, disagreement, doubts_about
 
+if TYPE_CHECKING:
+    from focalibrate.io.first_rows import Reading
+
+SHARES = "a row whose outcome lies between 0 and 1 (a tie) counts as both outcomes, by its share"
+
 
 def stored_scores(view: Table, chosen: Scores) -> NDArray[Any]:
     """Return scores ``[N]`` of the positive class, or ``[N, K]``."""
@@ -126,12 +131,6 @@ def split_shares(labels: Labels) -> tuple[Labels, NDArray[np.float64], NDArray[n
     return replace(labels, values=np.where(is_second, 0.0, np.ceil(y))), factor, index
 
 
-if TYPE_CHECKING:
-    from focalibrate.io.first_rows import Reading
-
-SHARES = "a row whose outcome lies between 0 and 1 (a tie) counts as both outcomes, by its share"
-
-
 def assemble(
     table: Table,
     reading: "Reading",
@@ -141,7 +140,11 @@ def assemble(
     half: bool = False,
     keep: bool = False,
 ) -> Predictions | None:
-    """Return a batch of predictions, every row checked; None if no row is complete."""
+    """Return a batch of predictions, every row checked; None if no row is complete.
+
+    The rows are at `rows` in the data set; the notes of the first are shown for all. With `half`
+    logits in float16 stay so, with `keep` the other columns can be read.
+    """
     with numbered_by(range(table.first_row, sys.maxsize)):
         check_listed(table)
         found = _assembled(table, reading, rows, is_first=is_first, half=half, keep=keep)
