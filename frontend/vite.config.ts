@@ -9,7 +9,6 @@ export default defineConfig({
     emptyOutDir: false,
     cssCodeSplit: false,
     reportCompressedSize: false,
-    license: { fileName: 'LICENSES.md' },
     lib: {
       entry: 'src/main.ts',
       formats: ['iife'],

@@ -1,7 +1,5 @@
 // From values to pixels and back, with the round values to mark; and from values to colours.
 
-import { nice, ticks, tickStep } from 'd3-array';
-
 export type Span = readonly [low: number, high: number];
 
 interface Kind {
@@ -12,6 +10,42 @@ interface Kind {
 const LINEAR: Kind = { to: (x) => x, from: (x) => x };
 export const ROOT: Kind = { to: Math.sqrt, from: (x) => x * x };
 export const LOG: Kind = { to: Math.log10, from: (x) => 10 ** x };
+
+/**
+ * The step of about `count` round values: 1, 2 or 5 times a power of ten. As [step, 1], or below 1
+ * as [1, steps per unit], so that no value has the rounding error of a step such as 0.1.
+ */
+function step([low, high]: Span, count: number): [times: number, per: number] {
+  const size = (high - low) / count;
+  const power = Math.floor(Math.log10(size));
+  const rest = size / 10 ** power;
+  const factor = rest >= Math.sqrt(50) ? 10 : rest >= Math.sqrt(10) ? 5 : rest >= Math.SQRT2 ? 2 : 1;
+  return power < 0 ? [1, 10 ** -power / factor] : [10 ** power * factor, 1];
+}
+
+/** The round values between two others, about `count` of them. */
+export function ticks(span: Span, count: number): number[] {
+  const [low, high] = span;
+  if (!(count > 0)) return [];
+  if (low === high) return [low];
+  const [times, per] = step(span, count);
+  let [first, last] = [low, high].map((x) => Math.round((x * per) / times));
+  if ((first * times) / per < low) first++;
+  if ((last * times) / per > high) last--;
+  if (last < first && count >= 0.5 && count < 2) return ticks(span, 2 * count);
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => ((first + i) * times) / per);
+}
+
+/** A span that begins and ends at one of its round values. */
+export function nice([low, high]: Span, count: number): Span {
+  for (let before = ''; ; ) {
+    const [times, per] = step([low, high], count);
+    if (before === `${times}/${per}`) return [low, high];
+    before = `${times}/${per}`;
+    low = (Math.floor((low * per) / times) * times) / per;
+    high = (Math.ceil((high * per) / times) * times) / per;
+  }
+}
 
 export class Scale {
   private start = 0;
@@ -40,15 +74,16 @@ export class Scale {
 
   /** Round values, about `count` of them; on a log scale the powers of ten. */
   ticks(count: number): number[] {
-    if (this.kind !== LOG) return ticks(...this.span, count);
+    if (this.kind !== LOG) return ticks(this.span, count);
     const [low, high] = this.span.map(Math.log10);
-    return ticks(low, high, high - low).filter(Number.isInteger).map((x) => 10 ** x);
+    return ticks([low, high], high - low).filter(Number.isInteger).map((x) => 10 ** x);
   }
 
   /** A value with as many digits as tell apart `count` round values, or with those that it needs. */
   text(value: number, count?: number): string {
     if (this.kind === LOG || count === undefined) return String(Number(value.toPrecision(3)));
-    const digits = Math.max(0, -Math.floor(Math.log10(tickStep(...this.span, count)) + 1e-9));
+    const [times, per] = step(this.span, count);
+    const digits = Math.max(0, -Math.floor(Math.log10(times / per) + 1e-9));
     return value.toFixed(digits).replace('-', '\u2212');
   }
 }
@@ -61,7 +96,7 @@ export function linear(values: readonly number[], isFromZero = false): Scale {
 
 /** `linear`, from a round value to a round value. */
 export function round(values: readonly number[], isFromZero = false): Scale {
-  return new Scale(nice(...linear(values, isFromZero).span, 10));
+  return new Scale(nice(linear(values, isFromZero).span, 10));
 }
 
 /** Over the powers of ten around `values`. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { linear, LOG, logarithmic, ROOT, round, Scale, viridis } from '../src/scale';
+import { linear, LOG, logarithmic, nice, ROOT, round, Scale, ticks, viridis } from '../src/scale';
 
 test.each([new Scale([2, 10]), new Scale([4, 100], ROOT), new Scale([0.01, 10], LOG)])('a pixel goes back to its value', (scale) => {
   scale.between(30, 230);
@@ -13,6 +13,18 @@ test('round values are marked with as many digits as they need', () => {
   expect(words(new Scale([-20, 20]), 4)).toEqual(['−20', '−10', '0', '10', '20']);
   expect(words(logarithmic([0.002, 0.3]), 5)).toEqual(['0.001', '0.01', '0.1', '1']);
   expect(new Scale([0, 1]).text(0.0125)).toBe('0.0125');
+});
+
+test('round values are those of d3-array', () => {
+  expect(ticks([0, 1], 10)).toEqual([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]);
+  expect(ticks([-0.3, 0.31], 3)).toEqual([-0.2, 0, 0.2]);
+  expect(ticks([0.2, 0.9], 1)).toEqual([0.5]);
+  expect(ticks([1e-7, 3.3e-7], 4)).toEqual([1e-7, 1.5e-7, 2e-7, 2.5e-7, 3e-7]);
+  expect(ticks([3, 3], 5)).toEqual([3]);
+  expect(ticks([0, 987], 4)).toEqual([0, 200, 400, 600, 800]);
+  expect(ticks([0, 1], 0)).toEqual([]);
+  expect(nice([0.13, 0.97], 10)).toEqual([0.1, 1]);
+  expect(nice([-7.7, 123.4], 10)).toEqual([-10, 130]);
 });
 
 test('scales cover their values, and zero if asked', () => {
