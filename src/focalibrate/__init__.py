@@ -25,111 +25,73 @@ With an extra, imported on first use too:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # every name `as` itself: type checkers then count it as public
     from focalibrate import boosting as boosting
-    from focalibrate import (
-        calibrate,
-        comparison,
-        curvature,
-        io,
-        losses,
-        metrics,
-        pipeline,
-        report,
-        theory,
-    )
+    from focalibrate import calibrate as calibrate
+    from focalibrate import comparison as comparison
+    from focalibrate import curvature as curvature
     from focalibrate import deploy as deploy
+    from focalibrate import detection as detection
     from focalibrate import estimators as estimators
+    from focalibrate import io as io
+    from focalibrate import losses as losses
+    from focalibrate import metrics as metrics
     from focalibrate import nn as nn
-    from focalibrate.calibrate import (
-        Calibrator,
-        PosteriorRecovery,
-        TemperatureScaling,
-        fit,
-        fit_focal_temperature,
-        fit_temperature,
-    )
-    from focalibrate.comparison import choose, compare_methods
-    from focalibrate.io import read_predictions
-    from focalibrate.losses import focal_loss
-    from focalibrate.metrics import (
-        Cells,
-        adaptive_ece,
-        assess,
-        bootstrap,
-        brier_score,
-        ece,
-        nll,
-    )
-    from focalibrate.pipeline import calibrate_predictions, check_predictions
-    from focalibrate.theory import recover_posterior
+    from focalibrate import pipeline as pipeline
+    from focalibrate import report as report
+    from focalibrate import theory as theory
+    from focalibrate.calibrate import Calibrator as Calibrator
+    from focalibrate.calibrate import PosteriorRecovery as PosteriorRecovery
+    from focalibrate.calibrate import TemperatureScaling as TemperatureScaling
+    from focalibrate.calibrate import fit as fit
+    from focalibrate.calibrate import fit_focal_temperature as fit_focal_temperature
+    from focalibrate.calibrate import fit_temperature as fit_temperature
+    from focalibrate.comparison import choose as choose
+    from focalibrate.comparison import compare_methods as compare_methods
+    from focalibrate.io import read_predictions as read_predictions
+    from focalibrate.losses import focal_loss as focal_loss
+    from focalibrate.metrics import Cells as Cells
+    from focalibrate.metrics import adaptive_ece as adaptive_ece
+    from focalibrate.metrics import assess as assess
+    from focalibrate.metrics import bootstrap as bootstrap
+    from focalibrate.metrics import brier_score as brier_score
+    from focalibrate.metrics import ece as ece
+    from focalibrate.metrics import nll as nll
+    from focalibrate.pipeline import calibrate_predictions as calibrate_predictions
+    from focalibrate.pipeline import check_predictions as check_predictions
+    from focalibrate.theory import recover_posterior as recover_posterior
 
 __version__ = "0.1.0"
-__all__ = [
-    "Calibrator",
-    "Cells",
-    "PosteriorRecovery",
-    "TemperatureScaling",
-    "__version__",
-    "adaptive_ece",
-    "assess",
-    "bootstrap",
-    "brier_score",
-    "calibrate",
-    "calibrate_predictions",
-    "check_predictions",
-    "choose",
-    "compare_methods",
-    "comparison",
-    "curvature",
-    "detection",
-    "ece",
-    "fit",
-    "fit_focal_temperature",
-    "fit_temperature",
-    "focal_loss",
-    "io",
-    "losses",
-    "metrics",
-    "nll",
-    "pipeline",
-    "read_predictions",
-    "recover_posterior",
-    "report",
-    "theory",
-]
-
-_HOME = {
-    "Calibrator": "calibrate",
-    "PosteriorRecovery": "calibrate",
-    "Cells": "metrics",
-    "TemperatureScaling": "calibrate",
-    "adaptive_ece": "metrics",
-    "assess": "metrics",
-    "bootstrap": "metrics",
-    "brier_score": "metrics",
-    "calibrate_predictions": "pipeline",
-    "check_predictions": "pipeline",
-    "choose": "comparison",
-    "compare_methods": "comparison",
-    "ece": "metrics",
-    "fit": "calibrate",
-    "fit_focal_temperature": "calibrate",
-    "fit_temperature": "calibrate",
-    "focal_loss": "losses",
-    "nll": "metrics",
-    "read_predictions": "io",
-    "recover_posterior": "theory",
+_NAMES = {
+    "calibrate": (
+        "Calibrator",
+        "PosteriorRecovery",
+        "TemperatureScaling",
+        "fit",
+        "fit_focal_temperature",
+        "fit_temperature",
+    ),
+    "comparison": ("choose", "compare_methods"),
+    "curvature": (),
+    "detection": (),
+    "io": ("read_predictions",),
+    "losses": ("focal_loss",),
+    "metrics": ("Cells", "adaptive_ece", "assess", "bootstrap", "brier_score", "ece", "nll"),
+    "pipeline": ("calibrate_predictions", "check_predictions"),
+    "report": (),
+    "theory": ("recover_posterior",),
 }
-"""The subpackage that each function and class comes from."""
+"""Subpackages, and what is here of each."""
 _WITH_EXTRA = ("boosting", "deploy", "estimators", "nn")
 """Subpackages that need an extra, which ``from focalibrate import *`` leaves out."""
+_HOME = {name: package for package, names in _NAMES.items() for name in names}
+__all__ = ["__version__", *_NAMES, *_HOME]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    if name in __all__ or name in _WITH_EXTRA:
+    if name in _NAMES or name in _WITH_EXTRA:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
