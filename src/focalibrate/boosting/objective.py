@@ -12,6 +12,7 @@ from focalibrate._array import Floats
 from focalibrate._check import binary_logits, check_choice, check_gamma, check_open_interval
 from focalibrate.calibrate import PosteriorRecovery
 from focalibrate.losses import focal_loss
+from focalibrate.metrics.rows import row_chunks
 from focalibrate.theory import LossForm, recover_by_gradient, recover_posterior
 
 Curvature = Literal["exact", "bound"]
@@ -24,8 +25,6 @@ NEAR_CERTAIN = 1e-6
 """Below this :math:`1 - p` the ratio r is taken from its series: the error is under 1e-12."""
 TINY = 1e-140
 """Below this :math:`1 - p` every derivative is 0 in floating point, and ratios may overflow."""
-BLOCK_ENTRIES = 1 << 16
-"""Entries worked on at once: few enough that what is computed stays in the cache."""
 STEP = 1e-3
 FLOOR = 1e-3
 """Smallest curvature of other losses."""
@@ -261,9 +260,7 @@ def focal_derivatives(
         gradient, second = focal_derivatives(both, y > 0, gamma, curvature=curvature)
         return gradient[:, 1], second[:, 1]
     gradient, second = np.empty(z.shape), np.empty(z.shape)
-    step = max(1, BLOCK_ENTRIES // z.shape[1])
-    for start in range(0, len(z), step):
-        part = slice(start, start + step)
+    for part in row_chunks(len(z), z.shape[1]):
         _block(z[part], y[part], gamma, curvature, gradient[part], second[part])
     return gradient, second
 

@@ -25,6 +25,7 @@ from focalibrate.calibrate.rows import (
     random_folds,
     read_given,
 )
+from focalibrate.metrics.rows import row_chunks
 
 AUTO = "auto"
 """Name of the automatic choice, where a method is asked for."""
@@ -132,12 +133,10 @@ class Fitted:
 
         Each row is calibrated without its fold; where there are no folds, by the fit on all rows.
         """
-        step = max(1, BLOCK_ENTRIES // logits.shape[1])
         calibrators = self.without_fold if folds else (self.whole,)
         for fold, calibrator in zip(folds or [np.arange(len(logits))], calibrators, strict=True):
-            for start in range(0, len(fold), step):
-                index = fold[start : start + step]
-                yield index, np.asarray(calibrator.log_probs_of(logits[index]))
+            for part in row_chunks(len(fold), logits.shape[1], BLOCK_ENTRIES):
+                yield fold[part], np.asarray(calibrator.log_probs_of(logits[fold[part]]))
 
     def held_out_losses(self, rows: Rows, folds: Folds) -> Floats:
         """Return the log loss of each row without its fold ``[N]``."""

@@ -36,6 +36,7 @@ from focalibrate._check import (
     labels_for,
 )
 from focalibrate.calibrate.report import CalibrationWarning, FitReport, Minimum, warn
+from focalibrate.metrics.rows import row_chunks
 
 if TYPE_CHECKING:
     from focalibrate.calibrate.calibrator import Calibrator
@@ -140,9 +141,7 @@ class Rows:
     def losses(self, calibrator: "Calibrator") -> Floats:
         """Return the log loss of each row ``[N]``, at most `LARGEST`."""
         found = np.empty(self.n_rows)
-        step = max(1, BLOCK_ENTRIES // self.n_classes)
-        for start in range(0, self.n_rows, step):
-            part = slice(start, start + step)
+        for part in row_chunks(self.n_rows, self.n_classes, BLOCK_ENTRIES):
             log_probs = np.asarray(calibrator.log_probs_of(self.logits[part]))
             found[part] = -log_probs[np.arange(len(log_probs)), self.labels[part]]
         return np.minimum(found, LARGEST)
@@ -517,8 +516,8 @@ def _by_content(rows: Rows) -> NDArray[np.intp]:
     """Return an order of the rows that does not depend on their positions."""
     direction = np.random.default_rng(rows.n_classes).normal(size=rows.n_classes)
     key = np.empty(rows.n_rows)
-    for start in range(0, rows.n_rows, 4096):
-        block = np.asarray(rows.logits[start : start + 4096], dtype=np.float64)
+    for part in row_chunks(rows.n_rows, rows.n_classes, BLOCK_ENTRIES):
+        block = np.asarray(rows.logits[part], dtype=np.float64)
         # not `@`, whose rounding depends on a row's neighbours
-        key[start : start + 4096] = (np.where(np.isfinite(block), block, -1e3) * direction).sum(1)
+        key[part] = (np.where(np.isfinite(block), block, -1e3) * direction).sum(1)
     return np.lexsort((rows.labels, key))

@@ -16,6 +16,7 @@ from focalibrate.calibrate.rows import BLOCK_ENTRIES, available_cores
 from focalibrate.comparison.paired import Score
 from focalibrate.metrics import Cells, Sketch
 from focalibrate.metrics.errors import MetricName
+from focalibrate.metrics.rows import row_chunks
 from focalibrate.metrics.sketch import row_terms
 from focalibrate.metrics.smooth import smooth_ece_of_rows
 
@@ -371,9 +372,7 @@ def _ahead(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 def _small(batch: Batch) -> Iterator[Batch]:
     """Yield parts small enough for a method's copies of them to need little memory."""
-    step = max(1, 4 * BLOCK_ENTRIES // batch.logits.shape[1])
-    for start in range(0, len(batch.labels), step):
-        part = slice(start, start + step)
+    for part in row_chunks(len(batch.labels), batch.logits.shape[1], 4 * BLOCK_ENTRIES):
         logits = batch.logits[part]
         yield Batch(
             logits.astype(np.float32) if logits.dtype == np.float16 else logits,

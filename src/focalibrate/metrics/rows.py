@@ -100,9 +100,9 @@ def read_weights(sample_weight: Array | None, n_rows: int) -> Floats | None:
     return check_sample_weight(array_of(sample_weight), n_rows=n_rows)
 
 
-def row_chunks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield slices that cut `n_rows` into pieces small enough for the cache."""
-    step = max(1, CHUNK_ENTRIES // n_columns)
+def row_chunks(n_rows: int, n_columns: int, entries: int = CHUNK_ENTRIES) -> Iterator[slice]:
+    """Yield slices that cut `n_rows` into pieces of about so many entries."""
+    step = max(1, entries // n_columns)
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 

@@ -21,7 +21,7 @@ from focalibrate.metrics import Assessment, Cells, selective_accuracy
 from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.groups import GroupAssessment, WorstSlice
 from focalibrate.metrics.position import PositionBias, position_bias
-from focalibrate.metrics.rows import renumbered
+from focalibrate.metrics.rows import renumbered, row_chunks
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.sketch import confident_of
 from focalibrate.metrics.threshold import Selective
@@ -294,8 +294,7 @@ def evaluate_predictions(
         examples = Examples.of_predictions(source, copies=copies)
     warn_of(doubts_about(examples))
     scores, labels, weights = examples.scores, examples.labels, examples.weights
-    step = max(1, BLOCK_ENTRIES // scores.shape[1])
-    blocks = [slice(start, start + step) for start in range(0, len(scores), step)]
+    blocks = list(row_chunks(len(scores), scores.shape[1], BLOCK_ENTRIES))
     n_threads = min(available_cores(), len(blocks))
     probs = np.empty(scores.shape, np.result_type(scores.dtype, np.float32))
     rows = score_rows(
