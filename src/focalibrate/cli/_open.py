@@ -34,7 +34,8 @@ from focalibrate.io import (
     scan_predictions,
 )
 from focalibrate.io.options import as_names
-from focalibrate.pipeline import DataWarning, WrongDataWarning, rows_to_fit
+from focalibrate.pipeline import DataWarning, WrongDataWarning
+from focalibrate.pipeline.sample import rows_to_fit
 
 if TYPE_CHECKING:
     from focalibrate.engines import Backend

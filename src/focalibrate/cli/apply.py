@@ -29,7 +29,8 @@ from focalibrate.io import (
     url_of,
     write_probs,
 )
-from focalibrate.pipeline import PriorShift, SpecialRows, apply_to_parts, calibrated_blocks
+from focalibrate.pipeline import PriorShift, apply_to_parts
+from focalibrate.pipeline.applying import SpecialRows, calibrated_blocks
 from focalibrate.theory import LOSS_FORMS, LossForm, estimate_prior, loss_form
 
 if TYPE_CHECKING:
@@ -262,30 +263,30 @@ def apply_command(
     scan = open_predictions(paths[-1], options, calibrators=calibrators, need=False)
     classes = (scan.n_classes, scan.class_names if loaded is None else names)
     chosen = training.recovery(*classes) if loaded is None else loaded
-    _check_not_calibrated(scan)
+    done = calibrated_by(scan)
+    if done is not None:
+        raise ValueError(
+            f"{scan.source}: was written by `focalibrate apply` ({done}), so its "
+            "probabilities are calibrated already. Name the file of the model's own scores."
+        )
     if _is_parts_folder(paths[-1], out):
-        _apply_to_parts(scan, out, chosen, training, backend=backend, force=force)
-        return
-    if backend is not None or url_of(out) is not None:
+        shift = training.shift(*classes, None)
+        what, special = _to_parts(scan, out, chosen, shift, backend=backend, force=force)
+    elif backend is not None or url_of(out) is not None:
         raise click.UsageError(
             "--workers, --backend and a URL in -o are for a folder of parts: FILE must be a "
             "folder, a glob or a URL of parts, and -o must have no suffix."
         )
-    given = read_rows(scan, classes_of=names, keep=True)
-    say_what_was_read([given])
-    special = SpecialRows()
-    shift = training.shift(
-        *classes, lambda: np.concatenate(list(calibrated_blocks(chosen, given)))
-    )
-    write_probs(
-        out,
-        _calibrated(chosen, given, out, shift, special),
-        like=given,
-        force=force,
-        finish=lambda made: write_mark(out, made, chosen.describe()),
-    )
-    rows = "1 row" if given.n_rows == 1 else f"{given.n_rows:,} rows"
-    _say_calibrated(rows, chosen, shift, special, out)
+    else:
+        given = read_rows(scan, classes_of=names, keep=True)
+        say_what_was_read([given])
+        shift = training.shift(
+            *classes, lambda: np.concatenate(list(calibrated_blocks(chosen, given)))
+        )
+        what, special = _to_file(given, out, chosen, shift, force=force)
+    _say_special_rows(chosen, special)
+    words = chosen.describe() if shift is None else f"{chosen.describe()}; {shift.describe()}"
+    say(f"Calibrated {what} ({words}) → {printable(str(url_of(out) or out))}")
 
 
 def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:
@@ -306,52 +307,47 @@ def _loaded(paths: tuple[Path, ...], training: Training) -> Calibrator | None:
     )
 
 
-def _calibrated(
-    chosen: Calibrator,
-    given: Predictions,
-    out: Path,
-    shift: PriorShift | None,
-    special: SpecialRows,
-) -> Iterator[NDArray[Any]]:
-    with steps(f"writing {printable(out.name)}", total=given.n_rows) as bar:
-        for block in calibrated_blocks(chosen, given, shift, special):
-            yield block
-            bar.advance(bar.task_ids[0], len(block))
-
-
-def _check_not_calibrated(scan: Scan) -> None:
-    """Raise where `apply` wrote these predictions: they would be calibrated twice."""
-    done = calibrated_by(scan)
-    if done is not None:
-        raise ValueError(
-            f"{scan.source}: was written by `focalibrate apply` ({done}), so its "
-            "probabilities are calibrated already. Name the file of the model's own scores."
-        )
-
-
 def _is_parts_folder(source: Path, out: Path) -> bool:
     """Return whether the parts of `source` are written as parts: `out` then names a folder."""
     suffixes = {suffix.lower() for suffix in out.suffixes}
     return is_data_set(source) and not suffixes & {*FORMATS, ".gz", ".bz2", ".xz"}
 
 
-def _apply_to_parts(
+def _to_file(
+    given: Predictions, out: Path, chosen: Calibrator, shift: PriorShift | None, *, force: bool
+) -> tuple[str, SpecialRows]:
+    """Write the calibrated probabilities of rows in memory; return what was written, in words."""
+    special = SpecialRows()
+
+    def shown() -> Iterator[NDArray[Any]]:
+        with steps(f"writing {printable(out.name)}", total=given.n_rows) as bar:
+            for block in calibrated_blocks(chosen, given, shift, special):
+                yield block
+                bar.advance(bar.task_ids[0], len(block))
+
+    def finish(made: Path) -> None:
+        write_mark(out, made, chosen.describe())
+
+    write_probs(out, shown(), like=given, force=force, finish=finish)
+    return "1 row" if given.n_rows == 1 else f"{given.n_rows:,} rows", special
+
+
+def _to_parts(
     scan: Scan,
     out: Path,
     chosen: Calibrator,
-    training: Training,
+    shift: PriorShift | None,
     *,
     backend: "Backend | None",
     force: bool,
-) -> None:
-    """Write the calibrated probabilities of every part into the folder `out`."""
+) -> tuple[str, SpecialRows]:
+    """Write those of every part into the folder `out`; return what was written, in words."""
     place = url_of(out) or out
     if any(Path(part.name).absolute().parent == out.absolute() for part in scan.parts):
         raise ValueError(
             f"{out}: is the folder of the parts themselves. Name another with -o: after an "
             "interruption, parts replaced in place could not be told from the model's own."
         )
-    shift = training.shift(scan.n_classes, chosen.class_names, None)
     say_what_was_read([scan])
     advice = f"Finished parts are in {printable(str(place))}: run the command again."
     with engine_errors(advice), counted("parts") as progress:
@@ -359,21 +355,7 @@ def _apply_to_parts(
             scan, place, chosen, shift=shift, backend=backend, force=force, progress=progress
         )
     kept = f", {done.n_kept} were done before" if done.n_kept else ""
-    what = f"{done.n_rows:,} rows of {done.n_written} parts{kept}"
-    _say_calibrated(what, chosen, shift, special, place)
-
-
-def _say_calibrated(
-    what: str,
-    chosen: Calibrator,
-    shift: PriorShift | None,
-    special: SpecialRows,
-    out: Path | str,
-) -> None:
-    """Print what was calibrated, how, and where it is."""
-    _say_special_rows(chosen, special)
-    words = chosen.describe() if shift is None else f"{chosen.describe()}; {shift.describe()}"
-    say(f"Calibrated {what} ({words}) → {printable(str(out))}")
+    return f"{done.n_rows:,} rows of {done.n_written} parts{kept}", special
 
 
 def _say_special_rows(chosen: Calibrator, special: SpecialRows) -> None:

@@ -28,13 +28,10 @@ from focalibrate.detection import average_precision
 from focalibrate.io import Predictions, Scan, flags
 from focalibrate.io.options import NO_LABELS
 from focalibrate.io.source import suffix_of
-from focalibrate.pipeline import (
-    FILES,
-    CalibrationResult,
-    FitRows,
-    calibrate_predictions,
-    calibrated_blocks,
-)
+from focalibrate.pipeline import CalibrationResult, calibrate_predictions
+from focalibrate.pipeline.applying import calibrated_blocks
+from focalibrate.pipeline.result import FILES
+from focalibrate.pipeline.sample import FitRows
 
 MOST_NAMED = 30
 """Most columns of scores that a command to paste names."""

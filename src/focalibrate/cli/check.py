@@ -19,8 +19,8 @@ from focalibrate.cli._open import name_of, open_predictions, rows_or_sketch, ske
 from focalibrate.cli._summary import say
 from focalibrate.io import SketchFile, printable
 from focalibrate.io.options import as_names
-from focalibrate.pipeline import BAD_INPUT, GateResult, check_predictions
-from focalibrate.pipeline.gate_result import STATUSES
+from focalibrate.pipeline import GateResult, check_predictions
+from focalibrate.pipeline.gate_result import BAD_INPUT, STATUSES
 
 if TYPE_CHECKING:
     from focalibrate.engines import Backend

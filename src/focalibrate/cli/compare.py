@@ -19,13 +19,8 @@ from focalibrate.cli._summary import (
     write_page,
 )
 from focalibrate.cli._tables import models_by_group_table, models_table
-from focalibrate.pipeline import (
-    ModelComparison,
-    compare_models,
-    evaluate_predictions,
-    models_page,
-    paired_rows,
-)
+from focalibrate.pipeline import ModelComparison, compare_models, evaluate_predictions, models_page
+from focalibrate.pipeline.models import paired_rows
 
 UNCALIBRATED = "raw"
 """The word for no calibrator."""

@@ -22,7 +22,8 @@ from focalibrate.cli._summary import (
     show_table,
 )
 from focalibrate.metrics import adaptive_ece, error_rate, kl_divergence
-from focalibrate.pipeline import FILES, CalibrationResult, calibrate_predictions
+from focalibrate.pipeline import CalibrationResult, calibrate_predictions
+from focalibrate.pipeline.result import FILES
 from focalibrate.simulated import KnownPosterior, Simulated, simulate
 
 CLASS_NAMES = ("left", "middle", "right")

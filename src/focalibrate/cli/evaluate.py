@@ -24,7 +24,8 @@ from focalibrate.comparison import assessed
 from focalibrate.io import SketchFile
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.threshold import Selective
-from focalibrate.pipeline import Evaluation, evaluate_predictions, evaluation_page, file_record
+from focalibrate.pipeline import Evaluation, evaluate_predictions, evaluation_page
+from focalibrate.pipeline.result import file_record
 
 if TYPE_CHECKING:
     from focalibrate.engines import Backend

@@ -13,7 +13,8 @@ from focalibrate.calibrate import PlattScaling
 from focalibrate.cli import main
 from focalibrate.detection import average_precision, d_ece
 from focalibrate.io import read_predictions, scan_predictions
-from focalibrate.pipeline import calibrate_predictions, calibrated_blocks
+from focalibrate.pipeline import calibrate_predictions
+from focalibrate.pipeline.applying import calibrated_blocks
 
 BIRDS = (
     Path(__file__).parents[4]
