@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.io.errors import PredictionFileError, listing, printable, short
+from focalibrate.io.errors import file_error, listing, printable, short
 
 ScoreKind: TypeAlias = Literal["logits", "probs"]
 """What the scores are, as the file or the caller says."""
@@ -193,9 +193,10 @@ def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Pred
     if class_names is None:
         return predictions
     if len(class_names) != predictions.n_classes:
-        raise PredictionFileError(
-            f"{predictions.source}: has {predictions.n_classes} classes, but {len(class_names)} "
-            f"are expected ({listing(class_names)})."
+        raise file_error(
+            predictions.source,
+            f"has {predictions.n_classes} classes, but {len(class_names)} are expected "
+            f"({listing(class_names)}).",
         )
     given, positive = predictions.class_names, predictions.positive
     is_open = class_names[0] == f"not {class_names[1]}"  # the negative class has no name
@@ -217,11 +218,10 @@ def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Pred
         if predictions.names_positive:  # such as ``prob_xgb``, called after the model
             unknown = [str(positive)]
             advice = f"If its probabilities are those of {class_names[1]}, call it so."
-        raise PredictionFileError(
-            printable(
-                f"{predictions.source}: its classes must be {listing(class_names)}, but "
-                f"{listing(unknown)} {'are' if unknown[1:] else 'is'} not among them. {advice}"
-            )
+        raise file_error(
+            predictions.source,
+            f"its classes must be {listing(class_names)}, but {listing(unknown)} "
+            f"{'are' if unknown[1:] else 'is'} not among them. {advice}",
         )
     if given == class_names:
         return replace(predictions, class_names=class_names)

@@ -1,6 +1,6 @@
 """Detections: each box is an event, a score and, with the truth beside it, its outcome."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,6 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
         raise PredictionFileError(str(error)) from error
     if not len(matched):
         raise PredictionFileError(f"{path}: holds no detection that counts.")
-    images, categories = list(boxes.images), list(objects.categories)
     names = ", ".join(f"{key} = {name}" for key, name in list(objects.categories.items())[:6])
     notes = [
         f"{len(matched):,} detections on {len(np.unique(matched.image)):,} images, right at IoU "
@@ -62,47 +61,41 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
         f"category_id: {names}",
         *_doubts(boxes, objects, int(matched.correct.sum()), iou=iou),
     ]
-    if len(images) > len(objects.images):
-        n_more = len(images) - len(objects.images)
+    n_more = len(list(boxes.images)) - len(objects.images)
+    if n_more > 0:
         notes.append(f"{n_more:,} images without a label file count as images without objects")
     if matched.n_left_out:
         notes.append(
             f"{matched.n_left_out:,} detections count neither way: on a crowd, or beyond the 100 "
             "of highest score in their image and category"
         )
-    columns: list[tuple[str, Kind, Any]] = [
-        ("image_id", "text", np.array([str(key) for key in images], object)[matched.image]),
-        (
-            "category_id",
-            "text",
-            np.array([str(key) for key in categories], object)[matched.category],
-        ),
-        ("score", "number", matched.confidence),
-        ("correct", "bool", matched.correct),
-        ("iou", "number", matched.iou),
-    ]
-    schema = Schema(
-        path=path,
-        columns=tuple(Column(name=name, kind=kind) for name, kind, _ in columns),
-        notes=tuple(notes),
-        roles=ROLES,
+    images, categories = (
+        np.array([str(key) for key in keys], object) for keys in (boxes.images, objects.categories)
     )
-    data = {i: values for i, (_, _, values) in enumerate(columns)}
+    columns: dict[str, tuple[Kind, Any]] = {
+        "image_id": ("text", images[matched.image]),
+        "category_id": ("text", categories[matched.category]),
+        "score": ("number", matched.confidence),
+        "correct": ("bool", matched.correct),
+        "iou": ("number", matched.iou),
+    }
+    described = tuple(Column(name=name, kind=kind) for name, (kind, _) in columns.items())
+    schema = Schema(path=path, columns=described, notes=tuple(notes), roles=ROLES)
+    data = {i: values for i, (_, values) in enumerate(columns.values())}
     return replace(in_memory(schema, data, len(matched)), layout={"matched": matched})
 
 
-def _doubts(boxes: Boxes, truth: Boxes, n_right: int, *, iou: float) -> list[str]:
-    """Return warnings of boxes that are there twice, and of fields that may mean others."""
+def _doubts(boxes: Boxes, truth: Boxes, n_right: int, *, iou: float) -> Iterator[str]:
+    """Yield warnings of boxes that are there twice, and of fields that may mean others."""
     entries = np.column_stack([boxes.image, boxes.category, boxes.box, np.asarray(boxes.score)])
-    n_again = len(boxes) - len(np.unique(entries, axis=0))
-    found = []
+    n_again, is_explained = len(boxes) - len(np.unique(entries, axis=0)), False
     if n_again:
-        found.append(
+        yield (
             f"WARNING: {n_again:,} detections are there again, with the same box and score, and "
             "count as wrong. Leave them out, if the file was written twice or by several workers"
         )
     if len(truth) <= 2 * max(n_right, 5):
-        return found  # of every object, one detection at most is right
+        return  # of every object, one detection at most is right
 
     def alike(some: Boxes) -> Boxes:
         return replace(some, category=np.zeros_like(some.category))
@@ -110,28 +103,25 @@ def _doubts(boxes: Boxes, truth: Boxes, n_right: int, *, iou: float) -> list[str
     def corners(some: Boxes) -> Boxes:
         return replace(some, box=some.box - np.pad(some.box[:, :2], ((0, 0), (2, 0))))
 
-    said = (
-        "detections would be right, but only {} are, if `bbox` {} was [left, top, right, bottom]"
+    swapped = (
+        "detections would be right, but only {} are, if `bbox` of the %s was [left, top, right, "
+        "bottom]: COCO's is [left, top, width, height]"
     )
-    said += ": COCO's is [left, top, width, height]"
-    others = (
-        (
-            alike(boxes),
-            alike(truth),
-            "detections lie on an object, but only {} on one of their category: do the "
-            "category_ids of both files mean the same?",
-        ),
-        (corners(boxes), truth, said.format("{}", "of the detections")),
-        (boxes, corners(truth), said.format("{}", "of the truth")),
+    of_category = (
+        "detections lie on an object, but only {} on one of their category: do the category_ids "
+        "of both files mean the same?"
     )
-    doubts = [
-        f"WARNING: {n_other:,} {doubt.format(f'{n_right:,}')}"
-        for given, objects, doubt in others
-        if (n_other := int(match(given, objects, iou=iou).correct.sum())) > 2 * max(n_right, 5)
-    ]
-    if not doubts and 10 * n_right < min(len(truth), len(boxes)):
-        doubts.append(
+    for given, objects, doubt in (
+        (alike(boxes), alike(truth), of_category),
+        (corners(boxes), truth, swapped % "detections"),
+        (boxes, corners(truth), swapped % "truth"),
+    ):
+        n_other = int(match(given, objects, iou=iou).correct.sum())
+        if n_other > 2 * max(n_right, 5):
+            is_explained = True
+            yield f"WARNING: {n_other:,} {doubt.format(f'{n_right:,}')}"
+    if not is_explained and 10 * n_right < min(len(truth), len(boxes)):
+        yield (
             f"WARNING: only {n_right:,} of {len(truth):,} objects are found by {len(boxes):,} "
             "detections: are both files of the same images, and in the same units?"
         )
-    return found + doubts

@@ -34,7 +34,7 @@ def open_excel(part: Part, *, limit: int, sheet: str | None = None) -> Opened:
     with refused(path, damage), part.open() as raw:
         book = openpyxl.load_workbook(raw, read_only=True, data_only=True)
         try:
-            chosen, notes = _chosen(book, sheet, path)
+            chosen, notes = _chosen(book, sheet, part)
             rows = _rows(book[chosen], path, limit)
         finally:
             book.close()
@@ -62,30 +62,24 @@ def open_excel(part: Part, *, limit: int, sheet: str | None = None) -> Opened:
     return table_of_columns(path, columns, notes=notes)
 
 
-def _chosen(book: Any, told: str | None, path: Path) -> tuple[str, tuple[str, ...]]:
+def _chosen(book: Any, told: str | None, part: Part) -> tuple[str, tuple[str, ...]]:
     """Return the name of the sheet to read, and a note if there are others."""
     sheets = [sheet.title for sheet in book.worksheets]
-    if told is not None:
-        if told not in sheets:
-            raise file_error(
-                path, f"`sheet` must be one of its sheets, {listing(sheets)}; got {told!r}."
-            )
-        return told, ()
+    if told is not None and told not in sheets:
+        raise part.error(f"`sheet` must be one of its sheets, {listing(sheets)}; got {told!r}.")
     if not sheets:
-        raise file_error(path, "holds no sheet of cells. Save the table in one.")
-    filled = sheets
-    if len(sheets) > 1:
-        cells = {s: chain.from_iterable(book[s].iter_rows(values_only=True)) for s in sheets}
-        filled = [s for s in sheets if any(cell is not None for cell in cells[s])]
+        raise part.error("holds no sheet of cells. Save the table in one.")
+    if told is not None or len(sheets) == 1:
+        return sheets[0] if told is None else told, ()
+    cells = {s: chain.from_iterable(book[s].iter_rows(values_only=True)) for s in sheets}
+    filled = [s for s in sheets if any(cell is not None for cell in cells[s])]
     if len(filled) > 1:
-        raise file_error(
-            path,
+        raise part.error(
             f"holds {len(filled)} sheets that are not empty: {listing(filled)}. Say which.",
             fixes=[{"sheet": name} for name in filled[:3]],
         )
     chosen = (filled or sheets)[0]
-    note = f'only the sheet "{short(chosen)}" is read, the others are empty'
-    return chosen, (note,) if len(sheets) > 1 else ()
+    return chosen, (f'only the sheet "{short(chosen)}" is read, the others are empty',)
 
 
 def _rows(sheet: Any, path: Path, limit: int) -> list[tuple[Any, ...]]:
