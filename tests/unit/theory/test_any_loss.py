@@ -375,3 +375,9 @@ def test_differences_of_the_risk_find_the_same_minima_as_those_of_its_gradient(n
     assert {0, 5} <= set(exact.reason.tolist())
     assert_array_equal(fast.reason, exact.reason)
     assert_array_equal(fast.probs, exact.probs)
+
+
+def test_recoverability_of_single_labels_is_of_two_classes():
+    assert recoverability("sigmoid_focal", 2, gamma=2.0, alpha=0.25, n_posteriors=4).n_tried == 4
+    with pytest.raises(ValueError, match=r"`n_classes` must be 2 for 'asymmetric', .* got 3"):
+        recoverability("asymmetric", 3, gamma_pos=0.0, gamma_neg=4.0, margin=0.05)
