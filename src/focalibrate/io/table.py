@@ -25,7 +25,7 @@ from focalibrate.io.cells import (
     texts_of,
 )
 from focalibrate.io.errors import OfFile, PredictionFileError, short
-from focalibrate.io.roles.vocabulary import CLASS_NAMES, CONFIDENCE, Named
+from focalibrate.io.roles.vocabulary import CLASS_NAMES, Named, says_confidence
 
 WORDS = {"number": "numbers", "bool": "true and false", "matrix": "lists", "empty": "nothing"}
 
@@ -401,7 +401,7 @@ def with_numbers_in_text(head: Table) -> Schema:
         return schema
     columns = list(schema.columns)
     for i, column in enumerate(columns):
-        cells, is_score = head.data.get(i), column.plain in CONFIDENCE or column.meaning
+        cells, is_score = head.data.get(i), says_confidence(column.name) or column.meaning
         if column.kind != "text" or column.problem is not None or not is_score or cells is None:
             continue
         if not isinstance(cells, np.ndarray) and is_text_type(cells.type):

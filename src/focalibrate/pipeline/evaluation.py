@@ -313,7 +313,10 @@ def evaluate_predictions(
         )
         assessment = assessed.result()
     found = {m: Score(v) for m, v in rows.calibration.items()}
-    found |= {m: paired.interval(i).clipped(m) for i, m in enumerate(MEANS)}
+    for i, m in enumerate(MEANS):
+        own = paired.interval(i).clipped(m)
+        is_alone = codes is not None and not codes.any()  # one cluster does not show its spread
+        found[m] = Score(own.estimate) if is_alone else own
     is_applied = calibrator is not None and calibrator.kind != "identity"
     applied = calibrator.describe() if calibrator is not None and is_applied else ""
     groups, worst = examples.by_group(probs, seed=seed)

@@ -85,6 +85,22 @@ class Zeros:
         )
 
 
+def _check_clusters(cluster: NDArray[Any] | None) -> None:
+    """Raise where the cluster of a row is missing: which rows belong with it is not known."""
+    if cluster is None:
+        return
+    names = np.asarray(cluster)
+    missing: Any = names != names  # nan
+    if names.dtype.kind in "OU":
+        missing = missing | (names == "") | np.equal(names, None)
+    rows = np.flatnonzero(missing)
+    if len(rows):
+        raise ValueError(
+            f"`cluster` must name the cluster of every row, but {len(rows):,} have none, first "
+            f"row {rows[0]}. Leave these rows out, or give each a name of its own."
+        )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Examples(Predictions):
     """Predictions with labels, of a file or of arrays, all with a weight above 0.
@@ -112,6 +128,7 @@ class Examples(Predictions):
             )
         own = {field.name: getattr(found, field.name) for field in fields(Predictions)}
         own["groups"] = {name: np.asarray(column) for name, column in found.groups.items()}
+        _check_clusters(found.cluster)
         if found.layout.form == "options":  # their order means nothing
             order = by_rank(found.scores)
             own["order"] = order
@@ -178,6 +195,8 @@ class Examples(Predictions):
                 )
             return values
 
+        own_clusters = None if cluster is None else column(cluster, "`cluster`")
+        _check_clusters(own_clusters)
         return cls(
             source=Path(),
             checksum="",
@@ -186,7 +205,7 @@ class Examples(Predictions):
             kind=kind,
             labels=targets.astype(np.int64, copy=False),
             weights=read_weights(sample_weight, n_rows=len(scores)),
-            cluster=None if cluster is None else column(cluster, "`cluster`"),
+            cluster=own_clusters,
             groups={str(n): column(c, f"`groups`: column {n!r}") for n, c in columns.items()},
             class_names=None if names is None else tuple(str(n) for n in names),
         )._without_zero_weights()

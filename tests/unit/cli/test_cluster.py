@@ -65,3 +65,31 @@ def test_check_takes_events_and_clusters(cli, tries):
     assert clustered["low"] < rows["low"]
     assert clustered["high"] > rows["high"]
     assert clustered["status"] == "undetermined"
+
+
+def test_a_row_without_cluster_is_refused(cli, tries, tmp_path):
+    text = (tmp_path / "tries.csv").read_text()
+    (tmp_path / "tries.csv").write_text(text.replace(",q3\n", ",\n"))
+    done = cli("evaluate", "tries.csv", "--cluster", "question", ok=False)
+    assert "but 5 have none, first row 15" in " ".join(done.stderr.split())
+
+
+def test_one_cluster_has_no_interval(cli, tries, tmp_path):
+    lines = (tmp_path / "tries.csv").read_text().splitlines()
+    one = [line.rpartition(",")[0] + ",q" for line in lines[1:]]
+    (tmp_path / "tries.csv").write_text("\n".join([lines[0], *one]) + "\n")
+    found = json.loads(cli("evaluate", "tries.csv", "--cluster", "question", "--json").stdout)
+    assert found["scores"]["nll"].get("low") is None
+    assert found["scores"]["nll"].get("high") is None
+
+
+def test_apply_keeps_the_name_of_a_confidence(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    c = rng.random(300)
+    rows = [f"{x!r},{y}" for x, y in zip(c.tolist(), rng.random(300) < c**2, strict=True)]
+    (tmp_path / "a.csv").write_text("\n".join(["llm_confidence,correct", *rows]) + "\n")
+    cli("calibrate", "a.csv", "--methods", "platt", "--resamples", "10", "-o", "report")
+    cli("apply", "report/calibrator.json", "a.csv", "-o", "b.csv")
+    assert (tmp_path / "b.csv").read_text().startswith("llm_confidence,correct\n")
+    said = cli("evaluate", "b.csv").stdout
+    assert '"llm_confidence" is the probability that the answer is right' in " ".join(said.split())

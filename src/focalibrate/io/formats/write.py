@@ -135,7 +135,8 @@ def _score_names(like: Predictions) -> tuple[list[str], list[int] | None]:
         own = like.scores_names[0] if like.scores_names else "prob_1"
         positive = like.positive if like.positive is not None else "1"
         says_probs = plain(own) in PROBABILITY or (outcome_of(own) and "perc" not in own.lower())
-        own = own if says_probs else f"prob_{positive}"
+        is_stated = layout.is_right or plain(own).endswith("confidence")
+        own = own if says_probs or is_stated else f"prob_{positive}"
         at = 1
         if like.class_names is not None and positive in like.class_names:
             at = like.class_names.index(positive)

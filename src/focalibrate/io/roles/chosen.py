@@ -8,9 +8,22 @@ from typing import Any
 from focalibrate.io.errors import Doubt, listing, short
 from focalibrate.io.options import find_columns
 from focalibrate.io.predictions import ScoreKind
-from focalibrate.io.roles.diagnoses import not_numbers, unclear_column, unclear_kind
+from focalibrate.io.roles.diagnoses import (
+    log_probability,
+    not_numbers,
+    unclear_column,
+    unclear_kind,
+)
 from focalibrate.io.roles.facts import Facts, Scores
-from focalibrate.io.roles.vocabulary import LOGIT, OPTIONS, PREDICTIONS, PROBABILITY, SCORE, plain
+from focalibrate.io.roles.vocabulary import (
+    LOGIT,
+    OPTIONS,
+    PREDICTIONS,
+    PROBABILITY,
+    SCORE,
+    plain,
+    says_log_probability,
+)
 
 
 def named_scores(facts: Facts) -> Scores | None:
@@ -113,6 +126,9 @@ def _kind(facts: Facts, positions: Sequence[int], form: str) -> tuple[ScoreKind,
     kind = told or (None if form == "columns" else column.score_kind)
     if kind is None and prefix is not None and form != "matrix":
         kind = prefix.kind
+    says_log = form == "single" and kind != "probs" and says_log_probability(column.name)
+    if says_log and not (facts.view.values(positions[0]) > 0).any():
+        raise log_probability(facts, positions[0])
     if kind is None and form == "single":
         says_score = column.plain in SCORE | PREDICTIONS | OPPOSITE.keys() or prefix
         if not (sums.in_unit and sums.fractions and says_score):
@@ -125,13 +141,15 @@ def _kind(facts: Facts, positions: Sequence[int], form: str) -> tuple[ScoreKind,
         raise unclear_kind(facts, positions)
     if kind is None:
         return "probs", (f"probabilities because all rows of {what} lie in [0, 1] and sum to 1",)
-    is_odd = kind == "logits" and sums.on_simplex and sums.fractions
-    if not is_odd or (told is None and sums.worst >= 1e-3):
+    is_single = form == "single"
+    is_odd = sums.fractions and (sums.in_unit if is_single else sums.on_simplex)
+    if kind != "logits" or not is_odd or (told is None and not is_single and sums.worst >= 1e-3):
         return kind, ()
     by = "as requested" if told is not None else "as the name says"
+    rest = "" if is_single else " and every row sums to 1"
     doubt = Doubt(
-        f"WARNING: {what}: read as logits, {by}, but all values lie in [0, 1] and every row sums "
-        "to 1, as probabilities do; if they are probabilities, pass --input probs"
+        f"WARNING: {what}: read as logits, {by}, but all values lie in [0, 1]{rest}, as "
+        "probabilities do; if they are probabilities, pass --input probs"
     )
     return kind, (doubt,)
 

@@ -9,7 +9,14 @@ import numpy as np
 from focalibrate.io.cells import is_value
 from focalibrate.io.errors import PredictionFileError, listing, short
 from focalibrate.io.roles.facts import Facts, Fixes, Scores
-from focalibrate.io.roles.vocabulary import DERIVED, LABELS_SHOWN, outcome_of, plain, says_correct
+from focalibrate.io.roles.vocabulary import (
+    DERIVED,
+    LABELS_SHOWN,
+    outcome_of,
+    plain,
+    says_correct,
+    says_log_probability,
+)
 from focalibrate.io.table import WORDS, Table
 
 Why: TypeAlias = PredictionFileError | None
@@ -47,8 +54,19 @@ def unclear_kind(facts: Facts, positions: Sequence[int]) -> PredictionFileError:
     )
 
 
+def log_probability(facts: Facts, position: int) -> PredictionFileError:
+    """Return the error for one column of logarithms of probabilities, which are no log-odds."""
+    name = facts.view.name(position)
+    return facts.error(
+        f"{facts.text([position])} holds logarithms of probabilities, which in one column are no "
+        f"log-odds. Write probabilities: `df['confidence'] = np.exp(df.pop({name!r}))`."
+    )
+
+
 def unclear_column(facts: Facts, position: int) -> PredictionFileError:
     """Return the error for one column of numbers that nothing says to be a score, or which."""
+    if says_log_probability(facts.view.name(position)):
+        return log_probability(facts, position)
     told = facts.request.input
     kinds = ["probs", "logits"] if facts.view.sums([position]).in_unit else ["logits"]
     return facts.error(

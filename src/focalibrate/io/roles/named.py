@@ -20,7 +20,6 @@ from focalibrate.io.roles.diagnoses import not_numbers
 from focalibrate.io.roles.facts import Facts, Scores
 from focalibrate.io.roles.vocabulary import (
     CLASS_NAMES,
-    CONFIDENCE,
     DERIVED,
     LOGIT,
     NOT_SCORES,
@@ -32,6 +31,7 @@ from focalibrate.io.roles.vocabulary import (
     Meaning,
     outcome_of,
     plain,
+    says_confidence,
     says_correct,
     split_of,
 )
@@ -259,7 +259,7 @@ def event_columns(facts: Facts) -> Scores | None:
     if is_told or not view.schema.has_names or not request.wants_labels:
         return None
     outcomes = _outcomes(view)
-    named = view.schema.where(lambda c: c.plain in CONFIDENCE, outcomes)
+    named = view.schema.where(lambda c: says_confidence(c.name), outcomes)
     if not outcomes or not named:
         return None
     likely = [i for i in named if i in facts.numbers]

@@ -106,6 +106,31 @@ CONFIDENCE = _words(
 """Names of the probability that an answer is right, or that an event happens."""
 
 
+def says_confidence(name: str) -> bool:
+    """Return whether a column of this name says how sure an answer is.
+
+    Example:
+        >>> says_confidence("Score"), says_confidence("llm_confidence"), says_confidence("logit")
+        (True, True, False)
+    """
+    return plain(name) in CONFIDENCE or plain(name).endswith("_confidence")
+
+
+_LOG_PROBABILITY = re.compile(
+    r"(.*_)?log_?(probs?|probas?|p|probabilit(y|ies)|likelihoods?|softmax)(_.*)?"
+)
+
+
+def says_log_probability(name: str) -> bool:
+    """Return whether a column of this name holds logarithms of probabilities.
+
+    Example:
+        >>> says_log_probability("mean_logprob"), says_log_probability("log_odds")
+        (True, False)
+    """
+    return _LOG_PROBABILITY.fullmatch(plain(name)) is not None
+
+
 _THINGS = _words(
     "price cost costs amount fee income salary revenue usd eur lon lat longitude latitude x y z w "
     "h x1 x2 y1 y2 xmin xmax ymin ymax left top width height area size length depth bbox box "

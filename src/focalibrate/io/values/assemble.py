@@ -15,7 +15,7 @@ from focalibrate.io.predictions import Layout, Predictions
 from focalibrate.io.roles.decide import Roles
 from focalibrate.io.roles.diagnoses import not_numbers
 from focalibrate.io.roles.facts import Scores
-from focalibrate.io.roles.vocabulary import CONFIDENCE, says_correct
+from focalibrate.io.roles.vocabulary import says_confidence, says_correct
 from focalibrate.io.table import Table, check_listed
 from focalibrate.io.values.labels import (
     NEGATIVE,
@@ -409,7 +409,7 @@ def _layout(
         table = pa.table([view.arrow(i) for i in others], names=names)
         return table.take(pa.array(rows)) if others and rows is not None else table
 
-    is_stated = roles.scores.form == "single" and view[min(chosen)].plain in CONFIDENCE
+    is_stated = roles.scores.form == "single" and says_confidence(view.name(min(chosen)))
     firsts = [i if i >= 0 else schema.objects[~i][1][0] for i in others]
     return Layout(
         names=tuple(names),

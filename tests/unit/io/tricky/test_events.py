@@ -43,6 +43,28 @@ BOX = {"x": RNG.random(N) * 600, "y": RNG.random(N) * 400, "w": 5.5, "h": 7.25}
 
 CASES = {
     **{
+        f"logarithms of probabilities, {name}": Case(
+            {"p.csv": event(name, scores=np.log(P1))},
+            truth=None,
+            refused=True,
+            said=f"np.exp\\(df.pop\\('{name}'\\)\\)",
+            options={"label_column": "correct", **more},
+        )
+        for name, more in (
+            ("logprob", {}),
+            ("mean_logprob", {"score_columns": ["mean_logprob"], "input": "logits"}),
+        )
+    },
+    "a confidence with a word before it": Case(
+        {"p.csv": event("llm_confidence", "correct")}, truth=EVENT
+    ),
+    "a probability whose name says logarithm": Case(
+        {"p.csv": event("logprob_score", "correct")},
+        truth=None,
+        warned=True,
+        options={"label_column": "correct"},
+    ),
+    **{
         f"{score} and {outcome}": Case({"p.csv": event(score, outcome)}, truth=EVENT)
         for score in ("confidence", "score", "prob", "probability", "p", "conf", "p_true")
         for outcome in (
