@@ -62,6 +62,10 @@ def sketch_command(
         focalibrate sketch /shared/day1 -o day1.sketch --backend dask --scheduler tcp://host:8786
         focalibrate evaluate day1.sketch day2.sketch
     """
+    if out.suffix != ".sketch":
+        raise click.BadParameter(
+            f"`-o` must end in .sketch, got {out.name}: pass {out.stem}.sketch."
+        )
     folder = out.with_name(f"{out.name}.parts")
     for name, value in (("--from", start), ("--to", end)):
         if value is not None:

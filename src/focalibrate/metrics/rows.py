@@ -359,6 +359,16 @@ def cluster_codes(cluster: Any, n: int) -> Ints:
     names = np.asarray(to_numpy(array_of(cluster))).reshape(-1)
     if len(names) != n:
         raise ValueError(f"`cluster` must name the cluster of each of {n} rows, got {len(names)}.")
+    if names.dtype == object:  # of pandas: None, nan, NaT, NA
+        absent = ("None", "nan", "NaT", "<NA>")
+        missing = np.flatnonzero([not isinstance(v, str) and str(v) in absent for v in names])
+    else:
+        missing = np.flatnonzero(names != names)
+    if len(missing):
+        raise ValueError(
+            f"`cluster` must name the cluster of every row, but not in {len(missing)}, first in "
+            f"row {missing[0]}. Give each such row a name of its own, or leave these rows out."
+        )
     return renumbered(names)
 
 

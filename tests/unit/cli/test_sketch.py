@@ -125,3 +125,8 @@ def test_an_evaluation_has_a_page(cli, tmp_path):
     assert "already exists and is not overwritten" in " ".join(done.stderr.split())
     assert "--force" in " ".join(done.stderr.split())
     cli("evaluate", "rows.sketch", "-o", "sketch.html", "--force")
+
+
+def test_a_sketch_has_the_suffix_by_which_it_is_read_again(cli, val, tmp_path):
+    done = cli("sketch", val, "-o", tmp_path / "a.sketch.json", ok=False)
+    assert (done.returncode, "pass a.sketch" in done.stderr) == (2, True)

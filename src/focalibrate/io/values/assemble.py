@@ -67,6 +67,20 @@ def stored_group(view: Table, position: int) -> NDArray[Any]:
     return texts_of(view.data[position]) if view.has_cells else view.values(position)
 
 
+def stored_clusters(view: Table, position: int) -> NDArray[Any]:
+    """Return the clusters of the rows; those without one would be one large cluster."""
+    values = stored_group(view, position)
+    is_text = values.dtype.kind in "OUS"
+    missing = np.flatnonzero(values == "" if is_text else values != values)
+    if len(missing):
+        raise view.rows_error(
+            f"column `{short(view.name(position))}` must name a cluster in every row, but not in ",
+            missing,
+            ". Give each such row a name of its own, or leave these rows out.",
+        )
+    return values
+
+
 def stored_weights(view: Table, position: int) -> NDArray[np.float64]:
     """Return weights, finite and >= 0."""
     values, rule = view.values(position), f"weights in `{short(view.name(position))}` must be "
@@ -256,7 +270,7 @@ def _assembled(
         checksum="",
         weights=weights,
         groups={view.name(i): kept(stored_group(view, i)) for i in roles.groups},
-        cluster=None if roles.cluster is None else kept(stored_group(view, roles.cluster)),
+        cluster=None if roles.cluster is None else kept(stored_clusters(view, roles.cluster)),
         positive=positive,
         notes=tuple(dict.fromkeys(notes)),
         labels_name=labels_name,

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.io.tricky.cases import EVENT, P1, RNG, Y1, Case, N, Truth, pd
+from tests.unit.io.tricky.cases import EVENT, P1, RNG, Y1, Case, N, Truth, pd, write
 
-from focalibrate.io import read_predictions
+from focalibrate.io import PredictionFileError, read_predictions
+from focalibrate.metrics import assess
 
 SHARED = Path(os.environ.get("FOCALIBRATE_SHARED", Path(__file__).parents[5] / "shared"))
 WORLDS = SHARED / "data/worlds"
@@ -330,3 +331,15 @@ def test_other_columns_are_no_clusters(tmp_path, name, values):
     assert not any(
         "--cluster" in n for n in read_predictions(tmp_path / "p.csv", need_labels=True).notes
     )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+@pytest.mark.parametrize("ids", ["text", "numbers"])
+def test_rows_without_a_cluster_are_no_cluster(tmp_path, suffix, ids):
+    names = [None if i % 7 == 3 else (f"p{i // 3}" if ids == "text" else i // 3) for i in range(N)]
+    table = pd.DataFrame({"confidence": P1, "correct": Y1, "patient": names})
+    write(tmp_path / f"a.{suffix}", table)
+    with pytest.raises(PredictionFileError, match=r"`patient` must name .* \(3, 10, 17, 24, 31"):
+        read_predictions(tmp_path / f"a.{suffix}", cluster="patient")
+    with pytest.raises(ValueError, match="first in row 3"):
+        assess(P1, Y1, cluster=table["patient"])
