@@ -19,6 +19,8 @@ SMOOTH_DRAWS = 199
 
 def noise_floors(event: EventCells, drawn: Floats) -> dict[str, NoiseFloor]:
     """Return the floors of ECE, AdaECE, MCE and smooth ECE from residual draws ``[M, D]``."""
+    from scipy.sparse import csr_array  # as in `indicator`
+
     weight = event.sums.weight
     total = weight.sum()
     index = equal_width_index(event.sums.mean, BINS)
@@ -28,7 +30,7 @@ def noise_floors(event: EventCells, drawn: Floats) -> dict[str, NoiseFloor]:
     _, group = np.unique(event.rank, return_inverse=True)  # tied cells are cut together
     tied = np.bincount(group, weight)
     shares, _ = split_equal_mass(np.vstack([tied, np.eye(len(tied))]), BINS)
-    equal = np.abs(shares[1:].T[:, group] @ drawn)
+    equal = np.abs(csr_array(shares[1:].T[:, group]) @ drawn)
     return {
         "ece": _floor(wide.sum(axis=0) / total),
         "adaptive_ece": _floor(equal.sum(axis=0) / total),

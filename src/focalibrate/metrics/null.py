@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
@@ -19,6 +20,9 @@ from focalibrate.metrics.residuals import (
 )
 from focalibrate.metrics.rows import EventKind
 from focalibrate.metrics.words import ALPHA
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 NORMAL_VARIANCE = 20.0
 """Residuals whose number of hits has a larger variance are drawn from the normal distribution."""
@@ -184,11 +188,12 @@ def _binomial(n: Floats, p: Floats, n_draws: int, rng: np.random.Generator) -> F
     return hits
 
 
-def indicator(index: Ints, n_bins: int) -> Floats:
+def indicator(index: Ints, n_bins: int) -> "csr_array":
     """Return the matrix ``[n_bins, M]`` that sums cells in the bins `index`."""
-    matrix = np.zeros((n_bins, len(index)))
-    matrix[index, np.arange(len(index))] = 1.0
-    return matrix
+    from scipy.sparse import csr_array  # not before something is drawn
+
+    one = np.ones(len(index))
+    return csr_array((one, (index, np.arange(len(index)))), shape=(n_bins, len(index)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,8 +203,11 @@ class DrawnTest:
     seen: float
     null: Floats
     """of the draws ``[D]``"""
-    of_residuals: Callable[[Floats], Floats] | None = None
-    """of each column of residuals ``[M, J]``; None: it sees other probabilities than these"""
+    sums: Callable[[Floats], Floats] | None = None
+    """what it needs of each column of residuals ``[M, J]``, linear in them; None: it sees other
+    probabilities than these"""
+    of_sums: Callable[[Floats], Floats] | None = None
+    """of each column of such sums ``[B, J]``"""
 
     @property
     def p_value(self) -> float:
@@ -233,10 +241,10 @@ def scale_test(event: EventCells, drawn: Floats) -> DrawnTest:
     def largest(chi2: Floats) -> Floats:
         return np.asarray(((chi2 - center) / spread).max(axis=0))
 
-    def of_residuals(residual: Floats) -> Floats:
-        return largest(_chi_squares(pyramid(sum_bins @ residual), variances))
+    def of_sums(finest: Floats) -> Floats:
+        return largest(_chi_squares(pyramid(finest), variances))
 
-    return DrawnTest(float(largest(seen)[0]), largest(chi2), of_residuals)
+    return DrawnTest(float(largest(seen)[0]), largest(chi2), sum_bins.__matmul__, of_sums)
 
 
 def pyramid(finest: Floats) -> list[Floats]:
@@ -277,12 +285,11 @@ def line_test(event: EventCells, drawn: Floats) -> DrawnTest:
         covariance = (design @ drawn) @ (design @ drawn).T / drawn.shape[1]
     inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
 
-    def of_residuals(residual: Floats) -> Floats:
-        score = design @ residual
+    def of_score(score: Floats) -> Floats:
         return np.asarray(np.einsum("id,ij,jd->d", score, inverse, score))
 
-    seen = of_residuals(event.sums.residual[:, None])
-    return DrawnTest(float(seen[0]), of_residuals(drawn), of_residuals)
+    seen = of_score(design @ event.sums.residual[:, None])
+    return DrawnTest(float(seen[0]), of_score(design @ drawn), design.__matmul__, of_score)
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,32 +371,41 @@ class EventTest:
         It is sought by moving the residuals `drawn` from the calibrated model, then checked, and
         enlarged if need be, by drawing outcomes from the wrong one.
         """
-        cells, noise, low, size = self.cells.sums, self.drawn[:, :POWER_DRAWS], 1e-6, 1.0
-        move = (cells.weight * unit)[:, None]
-        if not self._is_found(noise + move):
+        cells, low, size = self.cells.sums, 1e-6, 1.0
+        n_draws = min(POWER_DRAWS, self.drawn.shape[1])
+        noise = self._sums(self.drawn[:, :n_draws])
+        move = self._sums((cells.weight * unit)[:, None])
+
+        def is_moved_far(by: float) -> bool:
+            return self._is_found([x + by * m for x, m in zip(noise, move, strict=True)], n_draws)
+
+        if not is_moved_far(1.0):
             return 1.0
         for _ in range(12):  # geometric: to 0.4 % of the result
             middle = math.sqrt(low * size)
-            is_found = self._is_found(noise + middle * move)
-            low, size = (low, middle) if is_found else (middle, size)
+            low, size = (low, middle) if is_moved_far(middle) else (middle, size)
         while size < 1.0:
             true = np.clip(cells.mean - size * unit, 0.0, 1.0)
             drawn = draw_residuals(
-                self.cells, noise.shape[1], rng, correlation=self.correlation, truth=true
+                self.cells, n_draws, rng, correlation=self.correlation, truth=true
             )
-            if self._is_found(drawn):
+            if self._is_found(self._sums(drawn), n_draws):
                 off = cells.mean - true
                 return math.sqrt(float(cells.weight @ off**2) / float(cells.weight.sum()))
             size *= 1.1
         return 1.0
 
-    def _is_found(self, residual: Floats) -> bool:
-        """Return whether most of the columns ``[M, J]`` are."""
+    def _sums(self, residual: Floats) -> list[Floats]:
+        """Return what each test needs of residuals ``[M, J]``; nothing where it sees others."""
+        nothing = np.empty((0, residual.shape[1]))
+        return [nothing if test.sums is None else test.sums(residual) for test in self.tests]
+
+    def _is_found(self, sums: Sequence[Floats], n: int) -> bool:
+        """Return whether most of the `n` columns of `_sums` are."""
         statistics = [
-            test.null[: residual.shape[1]] if test.of_residuals is None
-            else test.of_residuals(residual)
-            for test in self.tests
-        ]  # fmt: skip
+            test.null[:n] if test.of_sums is None else test.of_sums(found)
+            for test, found in zip(self.tests, sums, strict=True)
+        ]
         return float(np.mean(self._p_values(np.stack(statistics)) < ALPHA)) >= POWER
 
 
