@@ -24,7 +24,7 @@ from focalibrate.report import (
     Provenance,
     write_report,
 )
-from focalibrate_papers.datasets import load
+from focalibrate_papers.datasets import Split, load
 from focalibrate_papers.dynamics_page import write_dynamics
 from focalibrate_papers.train import Recipe, train
 
@@ -34,7 +34,7 @@ RECIPE = Recipe(
     dataset="overlap_1d",
     model="mlp",
     size={"hidden": [8]},
-    epochs=9,
+    epochs=6,
     batch=100,
     lr=0.05,
     fraction=0.1,
@@ -152,7 +152,7 @@ def _edge(
 
 def _models(folder: Path) -> tuple[Path, Path]:
     """Three models side by side, and the first by itself."""
-    logits, labels = examples.simulate(examples.MODELS["k3"], seed=0)
+    logits, labels = examples.simulate(replace(examples.MODELS["k3"], n=600), seed=0)
     evaluated = [
         evaluate_predictions(
             Examples.of_arrays(logits=scale * logits, labels=labels), name=name, n_resamples=20
@@ -179,6 +179,7 @@ def _run(folder: Path, name: str) -> Path:
     else:
         recipe, look_every = RUNS[name]
         data = load("overlap_1d", fraction=0.1)
+        data = replace(data, test=Split(data.test.inputs[:500], data.test.labels[:500]))
         arrays = train(recipe, out=out, dataset=data, look_every=look_every).dynamics.arrays
         errors = {key: x.tolist() for key, x in arrays.items() if key.endswith("_ece")}
         (folder / f"{name}.json").write_text(json.dumps(errors))
