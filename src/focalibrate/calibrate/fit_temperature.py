@@ -229,23 +229,6 @@ class _Passes:
 
         return self._mean(sums)
 
-    def limits(self) -> tuple[float, bool]:
-        r"""Return the slope at :math:`\beta = 0` and whether every label has its row's top logit.
-
-        A slope of at least 0 there means that no temperature improves on the uniform
-        distribution; where every label is on top, a lower temperature is always better.
-        """
-
-        def sums(block: Block) -> Floats:
-            is_possible = np.isfinite(block.gaps)
-            gaps = np.where(is_possible, block.gaps, 0.0)
-            mean = gaps.sum(axis=-1, dtype=np.float64) / is_possible.sum(axis=-1)
-            wrong = (block.true_gap > 0).astype(np.float64)
-            return np.array([block.total(block.true_gap - mean), block.total(wrong)])
-
-        slope, n_wrong = self._mean(sums)
-        return slope, n_wrong == 0
-
     def typical_gap(self) -> float:
         """Return the median gap between a row's two largest different logits, 0 if all are equal.
 
@@ -303,6 +286,7 @@ def _minimise(rows: Rows, gamma: float | None, near: float | None) -> Minimum:
             f"`logits` must differ by more than {LEAST_SCALE:g} within a row, but they typically "
             f"differ by {scale:.3g}, which has no digits left to scale. Multiply them by 1e200."
         )
+    is_separated = np.array_equal(*rows.ends)
     unit = 1.0 if 1.0 / PLAIN_SCALE < scale < PLAIN_SCALE else scale
     passes = replace(passes, unit=unit)
     low, high = unit / scale / REACH, unit / scale * REACH
@@ -313,8 +297,8 @@ def _minimise(rows: Rows, gamma: float | None, near: float | None) -> Minimum:
         is_low, is_high = (bool(np.isclose(beta, end, rtol=1e-9)) for end in (low, high))
         if not (is_low or is_high):
             break
-        slope, is_separated = passes.limits()
-        if slope >= 0 if is_low else is_separated:  # the loss has no minimum to find beyond
+        # At T = inf the loss still falls, or every label is on top: there is no minimum beyond.
+        if passes.loss(1e-9 * low)[1] >= 0 if is_low else is_separated:
             found = replace(found, at_bound=True)
             break
         low, high, first = (low / REACH, low, None) if is_low else (high, high * REACH, None)
