@@ -20,7 +20,6 @@ from focalibrate.io.options import human
 
 
 def _open_zip(raw: IO[bytes], path: Path) -> IO[bytes]:
-    """Return the only file in a zip archive."""
     try:
         archive = zipfile.ZipFile(raw)
         inside = [i for i in archive.infolist() if not i.is_dir() and "__MACOSX" not in i.filename]

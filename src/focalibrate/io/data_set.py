@@ -265,7 +265,6 @@ class DataSet(OfFile):
         self._opened = {index: _as_in(schema, found) for index, found in self._opened.items()}
 
     def _drop_empty(self) -> None:
-        """Leave out the parts without rows."""
         n, sizes = len(self.groups), [self.size(i) for i in range(len(self.groups))]
         may_be = [bool(sizes[i]) or n == 1 or not any(sizes) for i in range(n)]
         kept = [i for i in range(n) if may_be[i] and self.opened(i).n_rows != 0]

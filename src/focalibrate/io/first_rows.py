@@ -36,11 +36,7 @@ FEW_ROWS = 20
 class Piece:
     """What one worker reads at a time: a part, or some row groups of a large parquet file.
 
-    Attributes:
-        part: position of the part.
-        number: which piece of the part it is; None: all of it.
-        name: the part's path or URL.
-        n_rows: number of rows it gives, or None where that is known only after reading it.
+    `number` is None for a whole part, `n_rows` where that is known only after reading it.
     """
 
     part: int

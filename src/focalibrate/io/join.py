@@ -87,7 +87,6 @@ def _stacked(parts: Sequence[NDArray[Any] | None]) -> Any:
 
 
 def _rest(kept: Callable[[], Iterator[Predictions]]) -> Any:
-    """Return the other columns of all batches as one Arrow table."""
     tables = [b.layout.rest() for b in kept() if b.layout.rest is not None]
     names = tables[0].column_names
     columns = [_column([table.column(i) for table in tables]) for i in range(len(names))]

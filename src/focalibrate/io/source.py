@@ -352,7 +352,6 @@ def url_of(path: Path | str) -> str | None:
 
 
 def _remote_parts(url: str) -> list[Part]:
-    """Return the files behind a URL: one file, all of a folder, or those that match a pattern."""
     path = Path(url)
     system, inside = file_system(url, path)
     with named_errors(path):

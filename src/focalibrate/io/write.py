@@ -178,13 +178,7 @@ Calibrated = Callable[[Predictions], tuple[Predictions, NDArray[Any]]]
 
 @dataclass(frozen=True)
 class PartsWritten:
-    """How many parts were written.
-
-    Attributes:
-        n_rows: rows of the parts that were written now.
-        n_written: parts that were written now.
-        n_kept: parts that an earlier run had finished.
-    """
+    """How many rows and parts were written now, and how many parts an earlier run had finished."""
 
     n_rows: int
     n_written: int
@@ -193,13 +187,7 @@ class PartsWritten:
 
 @dataclass(frozen=True)
 class PartDone:
-    """A part that is written.
-
-    Attributes:
-        checksum: SHA-256 of its input, in hex.
-        n_bytes: its size.
-        n_rows: rows written now; None: an earlier run had finished it.
-    """
+    """A part that is written: checksum of its input, size, and rows; None from an earlier run."""
 
     checksum: str
     n_bytes: int

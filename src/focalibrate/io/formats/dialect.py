@@ -146,7 +146,6 @@ def _thousands(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _bad_quote(lines: Sequence[str], part: Part) -> PredictionFileError:
-    """Return the error for lines that cannot be cut into cells."""
     for i, line in enumerate(lines, start=1):
         if len(line) > csv.field_size_limit():
             return bad_cell(part, i, is_long=True)

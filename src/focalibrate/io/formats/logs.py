@@ -122,7 +122,6 @@ def _references(state: Mapping[str, Any]) -> list[tuple[str, bool]]:
 
 
 def _add_generated(log: Answers, state: Mapping[str, Any]) -> None:
-    """Add the answer that was generated to a request."""
     completion, mapping = _completion(state) or {}, state.get("output_mapping")
     said = plain_answer(str(completion.get("text", "")))
     for letter, text in mapping.items() if isinstance(mapping, Mapping) else ():

@@ -122,7 +122,6 @@ def _batches(
 
 
 def _split(part: Part, top: Top, wanted: list[int]) -> Iterator[Any]:
-    """Yield the rows as Python's csv reader finds them."""
     rows, wanted = rows_of(part, top), wanted or list(range(top.width))
     while some := list(islice(rows, max(1, SPLIT_CELLS // top.width))):
         columns = list(zip(*some, strict=True))
@@ -131,7 +130,6 @@ def _split(part: Part, top: Top, wanted: list[int]) -> Iterator[Any]:
 
 
 def _parsed(stream: "_Checked", top: Top, wanted: list[int]) -> Iterator[Any]:
-    """Yield the rows as pyarrow finds them."""
     names = [str(i) for i in range(top.width)]
     yield from pa_csv.open_csv(
         pa.PythonFile(stream, mode="r"),

@@ -260,7 +260,6 @@ def _arrays(tables: Sequence[Any], output: Output) -> dict[str, list[NDArray[Any
 
 
 def _tensors(rows: Iterator[Any], output: Output) -> dict[str, list[NDArray[Any]]]:
-    """Return the arrays of numbers, block by block, the probabilities first."""
     found = _arrays(list(rows), output)
     found = {"probs": found.pop("probs"), **found}
     labels, label = output.like.labels, output.like.layout.label_column

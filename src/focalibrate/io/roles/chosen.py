@@ -49,7 +49,6 @@ def named_scores(facts: Facts) -> Scores | None:
 
 
 def _chosen(facts: Facts, positions: list[int]) -> Scores:
-    """Return the scores in the columns that the caller chose."""
     for i in positions:
         if (problem := facts.view[i].problem) is not None:
             raise problem

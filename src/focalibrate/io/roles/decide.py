@@ -37,16 +37,9 @@ from focalibrate.io.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Positions of the columns by role; all other columns are ignored.
+    """Positions of the columns by role, and what the user should know; the others are ignored.
 
-    Attributes:
-        scores: which columns are the scores, of which kind and classes.
-        label: the true class.
-        prediction: the predicted class, used to check the scores.
-        weight: weights of the examples.
-        groups: columns to group by.
-        cluster: the column whose rows belong together.
-        notes: what the user should know about these decisions.
+    The predicted class checks the scores; rows with one value of `cluster` belong together.
     """
 
     scores: Scores
@@ -277,7 +270,6 @@ def label_by_values(
 
 
 def _top_class(view: Table, scores: Scores) -> NDArray[Any]:
-    """Return the name of the class with the highest score of each row."""
     arrays = [view.values(i) for i in scores.positions]
     matrix = arrays[0] if scores.form != "columns" else np.stack(arrays, axis=1)
     if matrix.shape[1:] != (len(scores.class_names or ()),):

@@ -45,14 +45,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Facts(OfFile):
-    """What is known when scores are looked for.
-
-    Attributes:
-        view: the first rows.
-        request: what the caller says.
-        taken: columns that have another role.
-        label: the column of the labels, or None.
-    """
+    """What is known when scores are looked for in the first rows, and which columns are taken."""
 
     view: Table
     request: Request

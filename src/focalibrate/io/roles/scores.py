@@ -49,7 +49,6 @@ def with_left_out(facts: Facts, scores: Scores, *, is_sure: bool = True) -> Scor
 
 
 def _given_classes(facts: Facts) -> Scores | None:
-    """Return the columns called as the classes that the caller listed."""
     expected = facts.request.class_names or ()
     named = [i for i in facts.numbers if facts.view.name(i).strip() in set(expected)]
     return column_scores(facts, named) if len(named) == len(expected) > 1 else None

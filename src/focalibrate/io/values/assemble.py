@@ -283,7 +283,6 @@ def _assembled(
 
 
 def _flipped(matched: Matched | None) -> Matched | None:
-    """Return the labels of two classes in the other order."""
     return None if matched is None else replace(matched, labels=1 - matched.labels)
 
 
@@ -352,7 +351,6 @@ def _matched(
     view: Table,
     reading: "Reading",
 ) -> tuple[Matched | None, tuple[str, ...] | None, str | None]:
-    """Return the labels as positions, the names of the classes, and the positive one."""
     roles, request, known = reading.roles, reading.request, reading.like.layout.known
     chosen = roles.scores
     if chosen.form == "single":

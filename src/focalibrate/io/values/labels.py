@@ -217,7 +217,6 @@ def first_number(labels: NDArray[Any], *, n_classes: int) -> int | None:
 
 
 def _are_plain_numbers(labels: NDArray[Any]) -> bool:
-    """Return whether text labels are whole numbers, all of them."""
     words = _distinct(labels)[0]
     return len(words) <= 10_000 and all(w.isascii() and w.isdigit() and len(w) < 10 for w in words)
 
@@ -386,7 +385,6 @@ def _cut(values: list[str], names: Names) -> Names:
 
 
 def _common(names: Sequence[str]) -> str:
-    """Return the characters that all names begin with."""
     low, high = min(names), max(names)
     at = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
     return low[:at]
