@@ -34,7 +34,7 @@ from focalibrate.io import (
     scan_predictions,
 )
 from focalibrate.io.options import as_names
-from focalibrate.pipeline import DataWarning, WrongDataWarning
+from focalibrate.pipeline import DataWarning, WrongDataWarning, sketch_predictions
 from focalibrate.pipeline.sample import rows_to_fit
 
 if TYPE_CHECKING:
@@ -102,14 +102,9 @@ def read_rows(
     calibrators: Sequence[Path] = (),
     keep: bool = False,
 ) -> Predictions:
-    """Read all rows into memory.
+    """Read all rows into memory, with their classes in the order of `classes_of`.
 
-    Args:
-        scan: the predictions.
-        classes_of: names of a calibrator's classes, into whose order the columns are put.
-        calibrators: files of calibrators that are evaluated on these rows; a note warns of those
-            that were fitted to them.
-        keep: hold the other columns too, to write them again.
+    A note warns of `calibrators` that were fitted to these rows; `keep` holds other columns too.
     """
     with steps(f"reading {printable(scan.source)}"):
         found = scan.read(keep=keep)
@@ -157,15 +152,8 @@ def rows_or_sketch(
 ) -> tuple[Predictions | SketchFile, Calibrator | None]:
     """Return rows in memory, or the sketch of more rows than methods are fitted on.
 
-    Args:
-        paths: predictions, or sketches, which are merged.
-        options: those of `prediction_options`.
-        calibrator: what is to be applied first.
-        n_bins: of the sketch.
-        backend: where parts are sketched in parallel; None: here, and only if there are many.
-
-    Returns:
-        The predictions, and the calibrator that is still to be applied to them.
+    Sketches are merged. With a `backend` all rows are sketched. The second answer is the
+    calibrator that is still to be applied to the rows.
     """
     if any(path.endswith(".sketch") for path in paths):
         if calibrator is not None:
@@ -194,8 +182,6 @@ def sketched(
     scan: Scan, calibrator: Calibrator | None, *, advice: str, **settings: Any
 ) -> SketchFile:
     """Return the sketch of predictions, with a progress bar; settings as `sketch_predictions`."""
-    from focalibrate.pipeline import sketch_predictions
-
     with engine_errors(advice), counted("parts") as progress:
         return sketch_predictions(scan, calibrator=calibrator, progress=progress, **settings)
 

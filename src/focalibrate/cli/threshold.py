@@ -7,6 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
+from focalibrate._stable import log_softmax
 from focalibrate.cli._open import open_predictions, read_rows
 from focalibrate.cli._options import json_option, prediction_options
 from focalibrate.cli._summary import say, say_json, say_what_was_read
@@ -168,8 +169,7 @@ def _events(rows: Predictions) -> tuple[Any, Any]:
     examples = Examples.of_predictions(rows)
     probs = examples.scores.astype(np.float64)
     if examples.kind == "logits":
-        probs = np.exp(probs - probs.max(axis=1, keepdims=True))
-        probs /= probs.sum(axis=1, keepdims=True)
+        probs = np.exp(log_softmax(probs))
     if examples.n_classes == 2:
         return probs[:, 1], examples.labels == 1
     top = probs.argmax(axis=1)

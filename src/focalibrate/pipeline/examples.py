@@ -366,16 +366,9 @@ def given_examples(
     class_names: Sequence[str] | None = None,
     **arrays: Any,
 ) -> Examples:
-    """Return the examples of the one place where they were given.
+    """Return the examples of the one place where they were given, with their classes in `order`.
 
-    Args:
-        source: a file, predictions that were read, or a data frame that holds the labels too;
-            with `labels`, probabilities.
-        labels: of arrays; None where the source has them.
-        order: put the classes in this order, by name.
-        copies: whether weights are numbers of identical rows.
-        class_names: of arrays, one per class, in the order of the columns.
-        arrays: all else that `Examples.of_arrays` takes.
+    With `labels`, the source is probabilities; `arrays` is all else that `of_arrays` takes.
     """
     is_file = isinstance(source, (str, os.PathLike, Predictions, Scan))
     if source is not None and (is_file or labels is None):

@@ -439,12 +439,7 @@ def _round(rows: float) -> int:
 
 
 def _read_baseline(source: PredictionSource | SketchFile, judged: _Judged) -> _Judged:
-    """Return the log loss of a results.json, a sketch or a file of predictions.
-
-    Args:
-        source: the file, or predictions or a sketch that were read.
-        judged: what will be compared with it.
-    """
+    """Return what predictions are compared with, of a results.json, a sketch or predictions."""
     if isinstance(source, (str, os.PathLike)):
         record = _json_record(Path(source))
         if record is not None:

@@ -267,13 +267,7 @@ def _ids(found: Predictions) -> dict[str, dict[str, int]]:
 def _scores_by_group(
     nll: Sequence[Floats], told: EvaluatedRows, best: int
 ) -> tuple[GroupScores, ...]:
-    """Return the log loss of every model in every group, compared with that of `best`.
-
-    Args:
-        nll: log loss of each example ``[N]``, one array per model.
-        told: what the rows of all models have in common: groups, weights and clusters.
-        best: which model the others are compared with.
-    """
+    """Return the log loss `nll` ``[N]`` of every model in every group, compared with the best."""
     weights, cluster = told.weights, told.cluster
     found: list[tuple[str, str, int, list[float]]] = []
     tests: list[float] = []

@@ -142,13 +142,8 @@ def draw(
     """Return the `n_keep` rows with the smallest hashes, in one pass.
 
     Workers know how many rows there are, and so about how large the hash of the last row kept
-    is: each sends its share of the sample, not as many rows as the sample has.
-
-    Args:
-        scan: all rows, with labels.
-        n_keep: most rows to keep.
-        class_names: the order to put the classes in, by name.
-        backend: where the rows are read in parallel; None: in this process.
+    is: each sends its share of the sample, not as many rows as the sample has. Classes are put in
+    the order of `class_names`.
     """
     if backend is None:  # one call counts the rows as it reads them
         found = draw_chunk(Chunk.of(scan, scan.pieces), n_keep, LARGEST_HASH, class_names)
@@ -256,16 +251,6 @@ def judge_scan(
 
     Every chunk of the data is summed by itself and the sums are added in order, so that the
     result is the same to the last bit for any number of workers.
-
-    Args:
-        fitted: the calibrator of each method, fitted on other rows.
-        scan: the data set.
-        rows: which of its rows are evaluated on.
-        n_bins: bins of the binned errors.
-        backend: where chunks are evaluated in parallel; None: in this process, one by one.
-
-    Raises:
-        EngineError: chunks failed, or the workers were lost.
     """
     told = rows.limit, rows.fitted.zero_mix, rows.fitted.class_names
     calls = [(chunk, fitted, n_bins, *told) for chunk in chunks_of(scan, rows.rows)]

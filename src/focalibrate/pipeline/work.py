@@ -85,12 +85,7 @@ class Chunk:
 
 
 def chunks_of(scan: Scan, rows: Sequence[int]) -> list[Chunk]:
-    """Return the pieces of a data set, put together; this depends on their sizes only.
-
-    Args:
-        scan: the data set.
-        rows: of each piece, as `rows_of_pieces` or a pass over them has counted.
-    """
+    """Return pieces put together by their sizes; `rows` of each are counted before."""
     n_pieces = Counter(piece.part for piece in scan.pieces)
     sizes = [scan.parts[p.part].n_bytes / n_pieces[p.part] for p in scan.pieces]
     least = max(CHUNK_BYTES, sum(sizes) / MAX_CHUNKS)

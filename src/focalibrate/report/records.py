@@ -146,10 +146,7 @@ def assessment_record(found: Assessment) -> dict[str, Any]:
     """Return an assessment as JSON."""
     record = found.to_dict()
     return record | {
-        "gap": shorts(record["gap"][end] for end in ("estimate", "low", "high")),
-        "rms": shorts(record["rms"][end] for end in ("estimate", "low", "high")),
-        "slope": _known(record["slope"]),
-        "intercept": _known(record["intercept"]),
+        **{name: _known(record[name]) for name in ("gap", "rms", "slope", "intercept")},
         "noise_floor": {
             metric: {name: short(value) for name, value in floor.items()}
             for metric, floor in record["noise_floor"].items()
