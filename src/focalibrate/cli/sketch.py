@@ -64,7 +64,7 @@ def sketch_command(
     """
     if out.suffix != ".sketch":
         raise click.BadParameter(
-            f"`-o` must end in .sketch, got {out.name}: pass {out.stem}.sketch."
+            f"`-o` must end in .sketch, got {out.name}: pass {out.name.split('.')[0]}.sketch."
         )
     folder = out.with_name(f"{out.name}.parts")
     for name, value in (("--from", start), ("--to", end)):

@@ -125,6 +125,17 @@ def _with_partition(opened: Opened, part: Part) -> Opened:
     return replace(opened, schema=more, read=read)
 
 
+_PAGE = (
+    "is a web page, such as a form to log in, or a table saved as HTML. Download the file itself, "
+    "or, with pandas: `pd.read_html({path!r})[0].to_csv('val.csv', index=False)`."
+)
+NO_TABLES: Mapping[bytes, str] = {
+    **dict.fromkeys((b"<!doctype html", b"<html", b"<table", b"<head", b"<body"), _PAGE),
+    b"version https://git-lfs": "is a pointer of Git LFS, not the file. Fetch it: `git lfs pull`.",
+}
+"""First bytes, in lower case, of text that is no table, and what to do."""
+
+
 def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
     """Return the suffix of the format to read a file as, and a note if its name says another."""
     path, suffix = part.path, suffix_of(part.path)
@@ -134,8 +145,11 @@ def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
         note = f"is read as {found}, as its first bytes show, not as {suffix}"
         return (suffix, ()) if is_named else (found, (note,) if suffix in FORMATS else ())
     file.seek(0)
-    start = file.read(4)
-    if start == b"FEA1":
+    start = file.read(64)
+    for beginning, text in NO_TABLES.items():
+        if start.lstrip().lower().startswith(beginning):
+            raise part.error(text.format(path=str(path)))
+    if start[:4] == b"FEA1":
         raise part.error(
             "is a Feather file of version 1, which Arrow has given up. Write it again: "
             "`pd.read_feather(old).to_feather('val.feather')`."
@@ -146,9 +160,13 @@ def _chosen_format(part: Part, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
             "data frame with `df.to_csv('val.csv')`, arrays with "
             "`np.savez('val.npz', logits=logits, labels=labels)`."
         )
+    if suffix == ".xls" and _is_text(file):
+        return ".csv", ()  # as SAP and others write it
     if suffix in OTHERS:
         advice = OTHERS[suffix].format(path=str(path))
         raise part.error(f"{suffix} files are not read. {advice}")
+    if start[:4] == b"PK\3\4" and suffix not in FORMATS:
+        raise part.error("is an archive of several files. Unpack it, and pass its folder or one.")
     if suffix not in FORMATS and not _is_text(file):
         raise part.error(
             f"has an unknown suffix {short(suffix)!r}. Give one of {', '.join(FORMATS)}."

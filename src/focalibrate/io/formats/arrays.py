@@ -91,6 +91,12 @@ def read_header(file: IO[bytes], opened: "OpenAt", *, path: Path, name: str) -> 
             f"any code. Save numbers or text: `{name}.astype(float)` for scores, "
             f"`{name}.astype(str)` for names.",
         )
+    if dtype.names is not None:
+        raise file_error(
+            path,
+            f"`{name}` is a structured array. With pandas, where each field is a number or text: "
+            f"`pd.DataFrame(np.load({str(path)!r})).to_csv('val.csv', index=False)`.",
+        )
     if dtype.kind not in NUMBER_KINDS + TEXT_KINDS:
         raise file_error(
             path, f"`{name}` must hold numbers, got dtype {short(dtype)}. Convert and save again."

@@ -196,7 +196,10 @@ def is_footer(line: str, part: Part) -> PredictionFileError:
 
 def _check_one_header(rows: Sequence[Sequence[str]], part: Part) -> None:
     """Raise if there is a title, or a second row of names as pandas writes for a MultiIndex."""
-    if len(rows) > 2 and len(rows[0]) == 1 < len(rows[1]) and not any(map(is_number, rows[1])):
+    is_lone = rows[0][0] != "" and not any(rows[0][1:])  # a title, with the commas of a row or not
+    is_above = len(rows) > 2 and len(rows[0]) == 1 < len(rows[1])
+    is_title = is_above and not any(map(is_number, rows[1]))
+    if is_lone and (is_title or len(rows[0]) > 2):
         raise part.error(
             f"its first line, {short(rows[0][0])!r}, does not name the columns. Remove the lines "
             "above the names of the columns."

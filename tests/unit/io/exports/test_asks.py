@@ -1,5 +1,7 @@
 """Exports that end in an error: its options work, or it says what to change."""
 
+import zipfile
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -261,6 +263,10 @@ def test_what_cannot_be_read_is_named(tmp_path, frame, message):
             r"last line, '\(2 rows\)', is not an example",
         ),
         ("a.csv", "Report\n\ny,prob\n1,0.25\n0,0.5\n", r"first line, 'Report', does not name"),
+        ("a.csv", "Report,,\n,,\ny,p_a,p_b\n1,0.2,0.8\n", r"first line, 'Report', does not name"),
+        ("a.csv", "<!DOCTYPE html><html>Log in</html>", r"web page, .*log in"),
+        ("a.xls", "<table><tr><td>1</td></tr></table>", r"pd\.read_html\('.*a\.xls'\)\[0\]"),
+        ("a.csv", "version https://git-lfs.github.com/spec/v1\noid sha256:4d\n", "git lfs pull"),
         ("a.csv", 'y,probs\n1,"[0.1 0.2 ... 0.1]"\n', r"cut short .*`pd\.DataFrame\(np\.stack\("),
         (
             "a.jsonl",
@@ -278,6 +284,29 @@ def test_advice_that_is_not_an_option(tmp_path, name, content, message):
     path.write_text(content)
     with pytest.raises(PredictionFileError, match=message):
         read_predictions(path, need_labels=True)
+
+
+def test_text_called_as_an_old_workbook_is_read(tmp_path):
+    frame3(label=TEXT3).to_csv(tmp_path / "a.xls", sep="\t", index=False)
+    assert_allclose(read_predictions(tmp_path / "a.xls").scores, P3)
+
+
+def test_an_archive_of_several_files_is_to_be_unpacked(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in "ab":
+            archive.writestr(f"{name}.csv", frame3(label=TEXT3).to_csv(index=False))
+    with pytest.raises(PredictionFileError, match="archive of several files"):
+        read_predictions(tmp_path / "a.zip")
+
+
+def test_the_advice_for_a_structured_array_works(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kind = [("prob_a", "f8"), ("prob_b", "f8"), ("label", "U1")]
+    np.save("a.npy", np.array([(0.25, 0.75, "b"), (0.5, 0.5, "a")], dtype=kind))
+    with pytest.raises(PredictionFileError, match=r"np\.load\('a\.npy'\)\)\.to_csv"):
+        read_predictions("a.npy")
+    pd.DataFrame(np.load("a.npy")).to_csv("val.csv", index=False)
+    assert read_predictions("val.csv").labels.tolist() == [1, 0]
 
 
 def test_a_transposed_array_is_named(tmp_path):
