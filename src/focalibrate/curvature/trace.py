@@ -94,13 +94,6 @@ def check_symmetric(left: Matrix, right: Matrix, *, scale: float) -> None:
         )
 
 
-def check_symmetric_on(vectors: Matrix, products: Matrix) -> None:
-    """Raise `ValueError` if `products` = A `vectors` show that A is not symmetric."""
-    gram = vectors.T @ products
-    norm = float(np.linalg.norm(vectors, axis=0).max() * np.linalg.norm(products, axis=0).max())
-    check_symmetric(gram, gram.T, scale=norm)
-
-
 def signs(rng: np.random.Generator, size: int, n_vectors: int) -> Matrix:
     """Return Rademacher vectors ``[D, B]``: every entry is +1 or -1 with probability 1/2."""
     bits = rng.integers(0, 2, size=(n_vectors, size), dtype=np.int8)
@@ -178,7 +171,8 @@ def hutchinson_trace(
     while len(terms) < n_vectors:
         V = signs(rng, size, min(BLOCK_SIZE, n_vectors - len(terms)))
         AV = A(V)
-        check_symmetric_on(V, AV)
+        gram, sizes = V.T @ AV, [np.linalg.norm(x, axis=0).max() for x in (V, AV)]
+        check_symmetric(gram, gram.T, scale=float(sizes[0] * sizes[1]))
         terms = np.append(terms, np.sum(V * AV, axis=0))
         if len(terms) >= FEWEST_VECTORS and standard_error(terms) <= goal:
             break

@@ -79,12 +79,12 @@ def sketch_from_arrays(record: Mapping[str, Any]) -> Sketch:
     if (n_classes == 2) != (record["positive"] is not None):
         raise ValueError("cells of class 1 are for two classes")
 
-    def cells(name: str, edges: Floats, n_events: int = 1) -> Cells:
-        n_cells = len(edges) - 1
-        at, sums = _read(record[name], n_events * n_cells)
-        dense = np.zeros((len(FIELDS), n_events * n_cells))
-        dense[:, at] = sums
-        _check_mass(dense[0].reshape(n_events, n_cells).sum(axis=1), total)
+    def cells(name: str, edges: Floats, *n_events: int) -> Cells:
+        dense = np.zeros((len(FIELDS), *n_events, len(edges) - 1))
+        flat = dense.reshape(len(FIELDS), -1)
+        at, sums = _read(record[name], flat.shape[1])
+        flat[:, at] = sums
+        _check_mass(dense[0].sum(axis=-1), total)
         return Cells(dense, edges, is_counted)
 
     def named(column: Mapping[str, Any], edges: Floats) -> NamedCells:
@@ -106,10 +106,8 @@ def sketch_from_arrays(record: Mapping[str, Any]) -> Sketch:
         of_class = class_index(n_classes, n_bins).edges
         if n_classes * len(of_class) > MAX_CLASS_CELLS:  # a small file must not ask for all memory
             raise ValueError(f"{n_classes:,} classes have {len(of_class) - 1:,} cells each")
-        flat = cells("classes", of_class, n_classes)
-        _check_mass(flat.outcome.sum(), total)
-        sums = flat.sums.reshape(len(FIELDS), n_classes, -1)
-        classes = Cells(sums, of_class, is_counted)
+        classes = cells("classes", of_class, n_classes)
+        _check_mass(classes.outcome.sum(), total)
     if record["clusters"] is not None:
         clusters = named(record["clusters"], log_odds_edges(CLUSTER_CELLS))
     return Sketch(
