@@ -257,6 +257,11 @@ def apply_command(
         focalibrate apply report/calibrator.json s3://bucket/day1 -o s3://bucket/calibrated/day1
         focalibrate apply report/calibrator.json day1 -o day1-calibrated --workers 2
     """
+    if "truth" in options:
+        raise click.UsageError(
+            "--truth must be left out: `apply` gives every detection of FILE a new score, whether "
+            "it matches an object or not."
+        )
     loaded = _loaded(paths, training)
     names = None if loaded is None else loaded.class_names
     calibrators = () if loaded is None else (loaded,)

@@ -102,6 +102,8 @@ def read_truth(path: str | Path) -> Boxes:
 def read_detections(path: str | Path, truth: Boxes, *, first_category: int | None = None) -> Boxes:
     """Return the boxes of a file of results, with the images and categories of `truth`.
 
+    Categories keep the ids that this file gives them.
+
     Args:
         path: a list of ``{image_id, category_id, bbox, score}``, as COCO, detectron2 and
             Ultralytics write it, or a folder of YOLO labels with the score in a sixth column.
@@ -146,7 +148,7 @@ def read_detections(path: str | Path, truth: Boxes, *, first_category: int | Non
         _positions(rows, "category_id", category_at, path),
         box,
         images,
-        truth.categories,
+        dict(zip(category_at, truth.categories.values(), strict=True)),
         score=np.array(_column(rows, "score", _score, "a number in [0, 1]", path), dtype=float),
         is_relative=truth.is_relative,
     )
@@ -229,7 +231,9 @@ def _label_files(folder: Path) -> dict[str, Path]:
                 "both."
             )
     if not found:
-        raise ValueError(f"{folder.name}: there are no label files (.txt) in this folder.")
+        results = sorted(file.name for file in folder.glob("*.json"))
+        step = f" Name the file of results: {', '.join(results[:3])}." if results else ""
+        raise ValueError(f"{folder.name}: there are no label files (.txt) in this folder.{step}")
     return found
 
 

@@ -205,3 +205,40 @@ def test_the_focal_detector_on_other_images(tmp_path: Path) -> None:
     assert d_ece(after, above=0.0) <= 0.025
     assert loss <= 0.312
     assert average_precision(after) == pytest.approx(average_precision(before), abs=1e-12)
+
+
+def test_categories_keep_the_ids_that_apply_will_see(tmp_path: Path) -> None:
+    """YOLO counts classes from 0, Ultralytics' results from 1: maps by class must not move."""
+    for folder in ("labels", "found"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "data.yaml").write_text("names: [cat, dog]")
+    rows = []
+    for k in range(4):
+        (tmp_path / "labels" / f"{k}.txt").write_text(f"{k % 2} .5 .5 .2 .2\n")
+        (tmp_path / "found" / f"{k}.txt").write_text(f"{k % 2} .5 .5 .2 .2 .{k + 1}\n")
+        box = [0.4, 0.4, 0.2, 0.2]
+        rows.append({"image_id": k, "category_id": 1 + k % 2, "bbox": box, "score": (k + 1) / 10})
+    (tmp_path / "predictions.json").write_text(json.dumps(rows))
+    for name, ids in (("predictions.json", ["1", "2"]), ("found", ["0", "1"])):
+        found = read_predictions(tmp_path / name, truth=tmp_path / "labels")
+        assert found.groups["category_id"].tolist() == ids * 2
+        assert any(f"category_id: {ids[0]} = cat, {ids[1]} = dog" in note for note in found.notes)
+
+
+def test_apply_takes_no_truth_and_writes_no_labels_of_yolo(tmp_path: Path) -> None:
+    found, truth = _pair(tmp_path)
+    calibrator = tmp_path / "c.json"
+    PlattScaling(0.5, 0.0).save(calibrator)
+    command = ["apply", str(calibrator), str(found), "--truth", str(truth), "-o", "x.json"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 2
+    assert "--truth must be left out" in done.output
+    (tmp_path / "labels").mkdir()
+    for k in range(4):
+        (tmp_path / "labels" / f"{k}.txt").write_text(f"{k % 2} .5 .5 .2 .2 .{k + 1}\n")
+    command = ["apply", str(calibrator), str(tmp_path / "labels"), "-o", str(tmp_path / "new")]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 1
+    assert "holds boxes as YOLO writes them" in done.output
+    assert "--input" not in done.output
+    assert not (tmp_path / "new").exists()

@@ -44,17 +44,18 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
     """Return a table of the detections that count, one row each.
 
     Its columns are `image_id`, `category_id` and `score` of the detection, `correct`, and the
-    `iou` with the object it matches. Rows of one image belong together.
+    `iou` with the object it matches; ids of categories are those of the detections, to which a
+    calibrator by category is applied. Rows of one image belong together.
     """
     try:
         objects = read_truth(truth)
         boxes = read_detections(path, objects)
         matched = match(boxes, objects, iou=iou)
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         raise PredictionFileError(str(error)) from error
     if not len(matched):
         raise PredictionFileError(f"{path}: holds no detection that counts.")
-    names = ", ".join(f"{key} = {name}" for key, name in list(objects.categories.items())[:6])
+    names = ", ".join(f"{key} = {name}" for key, name in list(boxes.categories.items())[:6])
     notes = [
         f"{len(matched):,} detections on {len(np.unique(matched.image)):,} images, right at IoU "
         f">= {iou:g} with an object in {truth.name}; rows of one image belong together",
@@ -70,7 +71,7 @@ def open_detections(path: Path, truth: Path, *, iou: float) -> Opened:
             "of highest score in their image and category"
         )
     images, categories = (
-        np.array([str(key) for key in keys], object) for keys in (boxes.images, objects.categories)
+        np.array([str(key) for key in keys], object) for keys in (boxes.images, boxes.categories)
     )
     columns: dict[str, tuple[Kind, Any]] = {
         "image_id": ("text", images[matched.image]),

@@ -54,6 +54,23 @@ def unclear_kind(facts: Facts, positions: Sequence[int]) -> PredictionFileError:
     )
 
 
+def boxes_of_yolo(facts: Facts) -> PredictionFileError | None:
+    """Return the error for a text file whose lines are ``class cx cy w h score``, or None."""
+    view, request, columns = facts.view, facts.request, facts.numbers
+    is_told = request.score_columns is not None or request.label_column is not None
+    if is_told or view.schema.has_names or view.schema.path.suffix != ".txt" or len(columns) != 6:
+        return None
+    first, *rest = columns
+    are_boxes = view.is_whole(first) and all(view.sums([i]).in_unit for i in rest)
+    if not are_boxes or view.sums(rest).on_simplex:
+        return None
+    return facts.error(
+        "holds boxes as YOLO writes them. To evaluate and to calibrate, pass the truth (command "
+        "line: --truth LABELS). `focalibrate apply` writes COCO results: calibrate and apply "
+        "predictions.json, which `yolo val save_json=True` writes."
+    )
+
+
 def log_probability(facts: Facts, position: int) -> PredictionFileError:
     """Return the error for one column of logarithms of probabilities, which are no log-odds."""
     name = facts.view.name(position)

@@ -9,7 +9,7 @@ import numpy as np
 from focalibrate.io.cells import find_runs, is_numbering
 from focalibrate.io.errors import listing
 from focalibrate.io.roles.chosen import column_scores, positive_scores
-from focalibrate.io.roles.diagnoses import no_scores, unclear_column, unclear_kind
+from focalibrate.io.roles.diagnoses import boxes_of_yolo, no_scores, unclear_column, unclear_kind
 from focalibrate.io.roles.facts import Facts, Fixes, Scores
 from focalibrate.io.roles.named import (
     event_columns,
@@ -26,6 +26,9 @@ Rule: TypeAlias = Callable[[Facts], Scores | None]
 
 def find_scores(facts: Facts) -> Scores:
     """Return the scores that the first rule of `SCORES` finds."""
+    boxes = boxes_of_yolo(facts)
+    if boxes is not None:
+        raise boxes
     for rule in SCORES:
         if facts.view.schema.is_table or rule not in OF_TABLES:
             found = rule(facts)
