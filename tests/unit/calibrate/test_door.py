@@ -15,6 +15,7 @@ from focalibrate.calibrate import (
     fit,
     fit_temperature,
 )
+from focalibrate.calibrate.rows import read_scores
 
 OPTIONS = {"posterior_recovery": {"gamma": 2.0}, "focal_loss_temperature": {"gamma": 2.0}}
 
@@ -130,3 +131,19 @@ def test_deeply_nested_files_are_refused(tmp_path):
     path.write_text("[" * 100_000)
     with pytest.raises(ValueError, match=r"c\.json"):
         Calibrator.load(path)
+
+
+def test_rows_that_were_checked_are_not_looked_at_again():
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(50, 3)), rng.integers(3, size=50)
+    rows = read_scores(logits, labels)
+    for index in (slice(0, 50, 3), labels == 1, np.array([4, 4, 2])):
+        fresh = read_scores(logits[index], labels[index]).ends
+        rows.check()
+        taken = rows.take(index)
+        assert "ends" in vars(taken)
+        for got, want in zip(taken.ends, fresh, strict=True):
+            assert (got == want).all()
+    logits[7, 1] = np.nan
+    with pytest.raises(ValueError, match="row 7 contains nan"):
+        read_scores(logits, labels).check()
