@@ -42,10 +42,13 @@ class GroupAssessment(EventFinding):
     @property
     def summary(self) -> str:
         """The finding as a sentence."""
-        text = f"{self.column} = {self.group} ({self.n:,} rows): {self.verdict}"
+        name = self.group.strip() or "(empty)"
+        text = f"{self.column} = {name} ({self.n:,} rows): {self.verdict}"
         if self.verdict != "miscalibrated":
             return text
         text += f" ({p_text(self.p_adjusted, n_draws=self._n_allowed)}, corrected)"
+        if not self.gap.excludes_zero and self.rms.estimate == 0.0:  # would be a contradiction
+            return f"{text}, too high for some rows and too low for others"
         if not self.gap.excludes_zero:
             return f"{text}, typically off by {points(self.rms.estimate)}"
         mean, rate = percents(self.mean_probability, self.observed_rate)

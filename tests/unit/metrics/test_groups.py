@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,6 +27,15 @@ def test_a_planted_group_is_found_and_the_others_are_not():
     assert "group = 3" in found[3].summary
     assert "overconfident by 1" in found[3].summary
     json.dumps([one.to_dict() for one in found])
+
+
+def test_no_sentence_says_miscalibrated_and_off_by_nothing():
+    probs, labels, group, _ = grouped(6000, 0, shift=0.15)
+    found = assess_groups(probs, labels, np.where(group == 3, "", "x"))[0]
+    none = replace(found.gap, estimate=0.0, low=-0.1, high=0.1)
+    text = replace(found, gap=none, rms=replace(found.rms, estimate=0.0, low=0.0)).summary
+    assert text.startswith("group = (empty) (")
+    assert text.endswith("corrected), too high for some rows and too low for others")
 
 
 @pytest.mark.slow
