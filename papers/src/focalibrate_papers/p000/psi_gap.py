@@ -204,12 +204,7 @@ def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     settings = settings_of(rows)
     known = known_of(settings)
     near, fitted = known[known.is_near], known[known.is_fitted]
-    yield lab.judged(
-        "psi-gap/near",
-        mean_changes(near),
-        near=NEAR,
-        note=_counted(near),
-    )
+    yield lab.judged("psi-gap/near", mean_changes(near), near=NEAR, note=_counted(near))
     yield lab.judged(
         "psi-gap/fitted",
         mean_changes(fitted),

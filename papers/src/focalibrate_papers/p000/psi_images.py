@@ -267,18 +267,8 @@ def _temperature_results(scaled: Setting, standard: Setting) -> Iterator[lab.Cla
         lab.mean_interval(_of_focal(scaled, is_after=x) - _of_focal(standard, is_after=x))
         for x in (False, True)
     )
-    yield lab.judged(
-        "psi-images/ts-raises",
-        before,
-        name=name,
-        is_papers=is_papers,
-    )
-    yield lab.judged(
-        "psi-images/ts-lowers",
-        after,
-        name=name,
-        is_papers=is_papers,
-    )
+    yield lab.judged("psi-images/ts-raises", before, name=name, is_papers=is_papers)
+    yield lab.judged("psi-images/ts-lowers", after, name=name, is_papers=is_papers)
     yield _rises_with_gamma(scaled)
 
 

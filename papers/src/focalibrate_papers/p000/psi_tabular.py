@@ -219,19 +219,11 @@ def _of_ece(found: Found, gamma: float) -> Iterator[lab.ClaimResult]:
     n, raw, fixed = len(found.sets), focal(gamma), mapped(gamma)
     is_higher = found.mean(raw, "ECE") > found.mean(CE, "ECE")
     yield lab.judged(
-        "psi-tabular/higher",
-        _share(is_higher),
-        raw=raw,
-        n=n,
-        note=_by_size(found, is_higher),
+        "psi-tabular/higher", _share(is_higher), raw=raw, n=n, note=_by_size(found, is_higher)
     )
     is_lower = found.mean(fixed, "ECE") < found.mean(raw, "ECE")
     yield lab.judged(
-        "psi-tabular/lower",
-        _share(is_lower),
-        raw=raw,
-        n=n,
-        note=_by_size(found, is_lower),
+        "psi-tabular/lower", _share(is_lower), raw=raw, n=n, note=_by_size(found, is_lower)
     )
     gap = 100 * found.gap(fixed, CE, "ECE")
     better, like, worse = told_apart(gap)
@@ -273,11 +265,7 @@ def _by_size(found: Found, holds: NDArray[np.bool_]) -> str:
 
 def _same_error(found: Found) -> lab.ClaimResult:
     gaps = [found.gap(mapped(g), focal(g), ERROR) for g in GAMMAS[1:]]
-    return lab.judged(
-        "psi-tabular/same-error",
-        float(np.abs(gaps).max()),
-        covers=True,
-    )
+    return lab.judged("psi-tabular/same-error", float(np.abs(gaps).max()), covers=True)
 
 
 NAME = "psi-tabular"

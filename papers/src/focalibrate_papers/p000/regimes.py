@@ -369,78 +369,46 @@ def _theorems(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         n_over=n[0],
         n_under=n[1],
     )
-    yield lab.judged(
-        "regimes/above-half",
-        rows.values("least rise above 1/2").min(),
-    )
+    yield lab.judged("regimes/above-half", rows.values("least rise above 1/2").min())
     cases = [(k, g) for k in FIGURE_CLASSES for g in GAMMAS]
     yield lab.judged(
-        "regimes/round-trip",
-        max(rows.one("round trip", n_classes=k, gamma=g) for k, g in cases),
+        "regimes/round-trip", max(rows.one("round trip", n_classes=k, gamma=g) for k, g in cases)
     )
-    yield lab.judged(
-        "regimes/same-class",
-        rows.values("predicted class changed").sum(),
-    )
+    yield lab.judged("regimes/same-class", rows.values("predicted class changed").sum())
 
 
 def _figures(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     two, many = FIGURE_CLASSES
     yield lab.judged(
-        "regimes/two-classes",
-        min(rows.one("least under", n_classes=two, gamma=g) for g in GAMMAS),
+        "regimes/two-classes", min(rows.one("least under", n_classes=two, gamma=g) for g in GAMMAS)
     )
     gaps = [rows.one("largest under", n_classes=two, gamma=g) for g in GAMMAS]
-    yield lab.judged(
-        "regimes/gap-grows",
-        np.diff(gaps).min(),
-        first=gaps[0],
-        last=gaps[-1],
-    )
+    yield lab.judged("regimes/gap-grows", np.diff(gaps).min(), first=gaps[0], last=gaps[-1])
     over = [rows.one("largest over", n_classes=many, gamma=g) for g in GAMMAS]
-    yield lab.judged(
-        "regimes/many-classes",
-        min(over),
-    )
+    yield lab.judged("regimes/many-classes", min(over))
     outside = 0
     for g in GAMMAS:
         crossing = rows.values("crossing", n_classes=many, gamma=g)
         low, high = (rows.one(f"tau_{side}", part="factor", gamma=g) for side in ("over", "under"))
         outside += not (len(crossing) == 1 and low <= crossing[0] <= high)
-    yield lab.judged(
-        "regimes/crossings",
-        outside,
-        n_curves=len(GAMMAS),
-    )
+    yield lab.judged("regimes/crossings", outside, n_curves=len(GAMMAS))
 
 
 def _footnote_claim(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     near = {k: rows.one("limit near uniform", n_classes=k) for k in FOOTNOTE_CLASSES}
     tied = {k: rows.one("limit at tied classes", n_classes=k) for k in FOOTNOTE_CLASSES}
-    yield lab.judged(
-        "regimes/near-uniform",
-        near[5],
-    )
+    yield lab.judged("regimes/near-uniform", near[5])
     fewest = min(
         (k for k in SEARCHED_CLASSES for g in SEARCHED_GAMMAS if fall(rows, k, g) > ROUNDING),
         default=np.nan,
     )
-    yield lab.judged(
-        "regimes/four-classes",
-        fewest,
-        tied_4=tied[4],
-        tied_5=tied[5],
-    )
+    yield lab.judged("regimes/four-classes", fewest, tied_4=tied[4], tied_5=tied[5])
 
 
 def _elsewhere(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     cases = range(1, len(COUNTEREXAMPLES) + 1)
     rises = [rows.one("max psi", case=c) - rows.one("max q", case=c) for c in cases]
-    yield lab.judged(
-        "regimes/never-lower",
-        min(rises),
-        bound=-ROUNDING,
-    )
+    yield lab.judged("regimes/never-lower", min(rises), bound=-ROUNDING)
     for gamma, score in SLIDES.items():
         yield lab.judged(
             "regimes/slides",

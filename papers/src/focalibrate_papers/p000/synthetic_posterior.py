@@ -152,10 +152,7 @@ def _recovery(rows: lab.Rows, sizes: Sequence[int]) -> Iterator[lab.ClaimResult]
         for n in sizes
         for loss in FOCAL
     ]
-    yield lab.judged(
-        "synthetic-posterior/same-error",
-        max(moved),
-    )
+    yield lab.judged("synthetic-posterior/same-error", max(moved))
     for loss in FOCAL:
         found, before = (rows.values(f"{loss} {m} ECE", n=sizes[-1]) for m in ("Ψ", "raw"))
         yield lab.judged(
@@ -170,12 +167,7 @@ def _recovery(rows: lab.Rows, sizes: Sequence[int]) -> Iterator[lab.ClaimResult]
 def _temperature(rows: lab.Rows, size: str) -> Iterator[lab.ClaimResult]:
     for loss in FOCAL:
         raw, scaled, psi = (rows.values(f"{loss} {m} KLD") for m in ("raw", "TS", "Ψ"))
-        yield lab.judged(
-            "synthetic-posterior/ts-closer",
-            raw - scaled,
-            loss=loss,
-            size=size,
-        )
+        yield lab.judged("synthetic-posterior/ts-closer", raw - scaled, loss=loss, size=size)
         yield lab.judged(
             "synthetic-posterior/gap-remains",
             scaled - psi,
@@ -200,17 +192,10 @@ def _raw(rows: lab.Rows, size: str) -> Iterator[lab.ClaimResult]:
         )
     for loss in FOCAL:
         gap = rows.values(f"{loss} raw ERR") - rows.values("CE raw ERR")
-        yield lab.judged(
-            "synthetic-posterior/roughly-ce",
-            gap,
-            loss=loss,
-            size=size,
-        )
+        yield lab.judged("synthetic-posterior/roughly-ce", gap, loss=loss, size=size)
     best = np.min([rows.values(f"{loss} raw best class") for loss in LOSSES], axis=0)
     yield lab.judged(
-        "synthetic-posterior/best-class",
-        lab.mean_interval(best).within(0.0, 1.0),
-        size=size,
+        "synthetic-posterior/best-class", lab.mean_interval(best).within(0.0, 1.0), size=size
     )
 
 

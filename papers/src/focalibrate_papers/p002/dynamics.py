@@ -285,12 +285,7 @@ def _still_confident(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         loss: lab.mean_interval(rows.values("test p_true_correct", loss=loss)) for loss in losses
     }
     least = min(found, key=lambda loss: found[loss].estimate)
-    yield lab.judged(
-        "dynamics/still-confident",
-        found[least],
-        least=SHOWN[least],
-        bound=CONFIDENT,
-    )
+    yield lab.judged("dynamics/still-confident", found[least], least=SHOWN[least], bound=CONFIDENT)
 
 
 def _weights(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
@@ -313,14 +308,8 @@ def _gradient_claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         lab.mean_interval([abs(gap) for gap in first.values()]).within(0.0, math.inf),
         bound=FACTOR_TWO,
     )
-    yield lab.judged(
-        "dynamics/falls-less",
-        [last[seed] - first[seed] for seed in first],
-    )
-    yield lab.judged(
-        "dynamics/late-smaller",
-        list(last.values()),
-    )
+    yield lab.judged("dynamics/falls-less", [last[seed] - first[seed] for seed in first])
+    yield lab.judged("dynamics/late-smaller", list(last.values()))
 
 
 def _order(rows: lab.Rows) -> Iterator[lab.ClaimResult]:

@@ -51,8 +51,7 @@ def _focal_temperature(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
             gaps.setdefault(seed, []).append(100 * (both - alone[seed]))
     if gaps:
         yield lab.judged(
-            "interpolation/fts-lower",
-            [float(np.mean(gaps[seed])) for seed in sorted(gaps)],
+            "interpolation/fts-lower", [float(np.mean(gaps[seed])) for seed in sorted(gaps)]
         )
 
 
@@ -65,10 +64,7 @@ def _curvature(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         ours = difference(rows, "fl3", "ce", f"lambda_max, {of}")
         if ours is not None:
             yield lab.judged(
-                "interpolation/lambda-max",
-                ours,
-                loss_name=loss_name,
-                is_papers=is_papers,
+                "interpolation/lambda-max", ours, loss_name=loss_name, is_papers=is_papers
             )
 
 

@@ -47,16 +47,9 @@ def _gap(rows: lab.Rows, metric: str) -> lab.Interval:
 
 def _norms(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     for metric in ("weight norm", "logit norm"):
-        yield lab.judged(
-            "linear/norms",
-            _gap(rows, metric),
-            metric=metric,
-        )
+        yield lab.judged("linear/norms", _gap(rows, metric), metric=metric)
     gap = _gap(rows, "weight norm")
-    yield lab.judged(
-        "linear/slip",
-        lab.Interval(-gap.estimate, -gap.high, -gap.low),
-    )
+    yield lab.judged("linear/slip", lab.Interval(-gap.estimate, -gap.high, -gap.low))
 
 
 def _mistakes(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
@@ -66,10 +59,7 @@ def _mistakes(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         lab.mean_interval(rows.values("same prediction")).within(0.0, 1.0),
         angle=angle,
     )
-    yield lab.judged(
-        "linear/confident-mistakes",
-        _gap(rows, "confidence of mistakes"),
-    )
+    yield lab.judged("linear/confident-mistakes", _gap(rows, "confidence of mistakes"))
     other = rows.values("FL-1 share of confident mistakes").mean()
     share = lab.judged(
         "linear/above-90",

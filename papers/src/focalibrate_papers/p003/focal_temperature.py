@@ -265,11 +265,7 @@ def _kinds(sets: Mapping[Problem, lab.Rows], metric: str, fitted_by: str) -> NDA
 
 def _over_all(sets: Mapping[Problem, lab.Rows]) -> lab.ClaimResult:
     differences = 100 * _kinds(sets, "adaece", "ECE")
-    return lab.judged(
-        "focal-temperature/on-average",
-        differences,
-        size=differences.size,
-    )
+    return lab.judged("focal-temperature/on-average", differences, size=differences.size)
 
 
 def _everywhere(sets: Mapping[Problem, lab.Rows]) -> lab.ClaimResult:
@@ -310,10 +306,7 @@ def _criterion_matters(sets: Mapping[Problem, lab.Rows]) -> lab.ClaimResult:
                 for fit in ("ECE", "NLL")
             )
             gains.append(100 * (1 - by_ece / by_nll))
-    return lab.judged(
-        "focal-temperature/criterion",
-        gains,
-    )
+    return lab.judged("focal-temperature/criterion", gains)
 
 
 def _linear(sets: Mapping[Problem, lab.Rows]) -> Iterator[lab.ClaimResult]:

@@ -465,10 +465,7 @@ def _bound_claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
         "temperature-relation/bounds",
         min((lowest / low - 1.0).min(), (1.0 - highest / high).min()),
     )
-    yield lab.judged(
-        "temperature-relation/tighter",
-        ((highest - lowest) / (high - low)).max(),
-    )
+    yield lab.judged("temperature-relation/tighter", ((highest - lowest) / (high - low)).max())
     i = int(np.flatnonzero(gammas == 4.0)[0])
     ours = dict(zip(names, (low, lowest, highest, high), strict=True))
     for name, value in PAPER_BOUNDS.items():
@@ -500,15 +497,9 @@ def _fits(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
             f"least squares {squares.slope:.3f}γ + {squares.intercept:.3f}; with logits in "
             f"[-5, 5] on a grid only, {grid[0]:.3f}γ + {grid[1]:.3f}.",
         )
-        yield lab.judged(
-            "temperature-relation/linear",
-            squares.r2,
-            k=k,
-            paper_value=_LINES[k],
-        )
+        yield lab.judged("temperature-relation/linear", squares.r2, k=k, paper_value=_LINES[k])
     yield lab.judged(
-        "temperature-relation/below-one",
-        1.0 / rows.curve("1/T", n_classes=3)[1].min(),
+        "temperature-relation/below-one", 1.0 / rows.curve("1/T", n_classes=3)[1].min()
     )
 
 
@@ -558,10 +549,7 @@ def _captions(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
                     else ": the printed temperature is the line's, not the nearest one."
                 ),
             )
-    yield lab.judged(
-        "temperature-relation/example",
-        rows.one("q", gamma=2.0),
-    )
+    yield lab.judged("temperature-relation/example", rows.one("q", gamma=2.0))
 
 
 def _shapes(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
@@ -571,11 +559,7 @@ def _shapes(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     )
     bends = [rows.one("third harmonic", loss=loss) for loss in RISKS]
     shown = ", ".join(f"{loss} {bend:.4f}" for loss, bend in zip(RISKS, bends, strict=True))
-    yield lab.judged(
-        "temperature-relation/isolines",
-        np.diff(bends).min(),
-        shown=shown,
-    )
+    yield lab.judged("temperature-relation/isolines", np.diff(bends).min(), shown=shown)
     nearer = [
         rows.one("to the centre", gamma=g) - rows.one("to the corner", gamma=g)
         for g in LOSS_GAMMAS
@@ -583,12 +567,7 @@ def _shapes(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     tops = ", ".join(
         f"{rows.one('top there', part='difference', gamma=g):.3f}" for g in LOSS_GAMMAS
     )
-    near_corners = lab.judged(
-        "temperature-relation/corners",
-        min(nearer),
-        tops=tops,
-        covers=False,
-    )
+    near_corners = lab.judged("temperature-relation/corners", min(nearer), tops=tops, covers=False)
     yield replace(near_corners, verdict="undecided")
 
 
