@@ -186,15 +186,7 @@ def _draw_series(ax: "Axes", series: Series, color: str, marker: str) -> None:
         ax.bar(series.x, y, yerr=spread, capsize=2, **kind)
         return
     if series.style == "points":
-        ax.errorbar(
-            series.x,
-            y,
-            yerr=spread,
-            fmt=marker,
-            markersize=4,
-            capsize=2,
-            **kind,
-        )
+        ax.errorbar(series.x, y, yerr=spread, fmt=marker, markersize=4, capsize=2, **kind)
         return
     form = {"line": "-", "dashed": "--", "line and points": f"{marker}-"}[series.style]
     ax.plot(series.x, y, form, markersize=4, linewidth=1.3, **kind)

@@ -125,8 +125,7 @@ def reproduce(
     experiment, out = find_experiment(name), Path(out)
     data = data or os.environ.get(VARIABLE)  # workers on other machines do not have it
     folders = Folders(
-        Path(data).absolute() if data else None,
-        Path(trained or out.parent / "trained").absolute(),
+        Path(data).absolute() if data else None, Path(trained or out.parent / "trained").absolute()
     )
     started = time.perf_counter()
     tasks = every = list(experiment.tasks(scale))
@@ -244,11 +243,7 @@ def read_meta(folder: str | Path) -> dict[str, Any]:
 
 
 def _write_folder(
-    out: Path,
-    experiment: Experiment,
-    scale: Scale,
-    found: Conclusion,
-    meta: dict[str, Any],
+    out: Path, experiment: Experiment, scale: Scale, found: Conclusion, meta: dict[str, Any]
 ) -> None:
     verdicts = {
         "finding": found.finding,

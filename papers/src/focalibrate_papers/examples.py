@@ -26,10 +26,7 @@ from focalibrate.calibrate import Identity, fit_temperature
 from focalibrate_papers.datasets import load
 from focalibrate_papers.published_logits import LogitSet, read_set
 
-NETWORKS = {
-    "cifar10_resnet50_psrcal": "A",
-    "cifar10_resnet50_focalrepo_aigen": "B",
-}
+NETWORKS = {"cifar10_resnet50_psrcal": "A", "cifar10_resnet50_focalrepo_aigen": "B"}
 """Published outputs of two ResNet-50; A overfits, as networks trained with cross-entropy do, B has
 the numbers of sample-wise focal loss. Neither source states the loss."""
 EACH = 4

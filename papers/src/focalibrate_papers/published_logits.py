@@ -207,10 +207,7 @@ def measure(one: LogitSet, *, gamma: float | None, n_resamples: int) -> list[tup
     # intervals of calibration errors too: they are part of the published comparison
     cards = {
         method: scorecard(
-            calibrator.probs(one.test_logits),
-            one.test_labels,
-            n_resamples=n_resamples,
-            seed=SEED,
+            calibrator.probs(one.test_logits), one.test_labels, n_resamples=n_resamples, seed=SEED
         )
         for method, calibrator in calibrators.items()
     }

@@ -7,12 +7,7 @@ import numpy as np
 from focalibrate._array import Floats
 from focalibrate.theory.factor import phi
 from focalibrate.theory.minimiser import gamma_star
-from focalibrate_papers.claims._claim import (
-    Finding,
-    checks,
-    erratum_if,
-    holds_if,
-)
+from focalibrate_papers.claims._claim import Finding, checks, erratum_if, holds_if
 from focalibrate_papers.claims._plain import (
     entropy_bound_slack,
     plain_focal,

@@ -5,12 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from focalibrate.theory.temperature import nearest_temperature, recover_log_odds
-from focalibrate_papers.claims._claim import (
-    Finding,
-    checks,
-    erratum_if,
-    holds_if,
-)
+from focalibrate_papers.claims._claim import Finding, checks, erratum_if, holds_if
 from focalibrate_papers.claims._nearest import (
     GAMMAS,
     grid_line,
@@ -24,10 +19,7 @@ from focalibrate_papers.claims._plain import as_text
 TOLERANCE = 0.05
 """A printed line counts as right if it is within this fraction of 1/T."""
 PAPER_LINES = {2: (0.95, 0.85), 3: (0.64, 0.91), 4: (0.47, 0.85)}
-PAPER_TEMPERATURES = {
-    2: {0.5: 0.76, 3.0: 0.36},
-    3: {1.0: 0.81, 3.0: 0.46},
-}
+PAPER_TEMPERATURES = {2: {0.5: 0.76, 3.0: 0.36}, 3: {1.0: 0.81, 3.0: 0.46}}
 PAPER_BOUNDS = (0.206, 0.218)
 
 

@@ -6,11 +6,7 @@ from focalibrate._array import Floats
 from focalibrate.theory.posterior import recover_posterior
 from focalibrate.theory.temperature import recover_log_odds
 from focalibrate_papers.claims._claim import Finding, checks, holds_if
-from focalibrate_papers.claims._plain import (
-    as_text,
-    minimise_plain_risk,
-    plain_focal,
-)
+from focalibrate_papers.claims._plain import as_text, minimise_plain_risk, plain_focal
 
 GAMMAS = (0.0, 0.5, 2.0, 5.0)
 CLOSE = 1e-7

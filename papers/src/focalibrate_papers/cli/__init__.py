@@ -8,8 +8,7 @@ COMMANDS = {
         "Run an experiment from the papers and check its claims.",
     ),
     "theory": LazyCommand(
-        "focalibrate_papers.cli.theory:theory_command",
-        "Check the papers' claims numerically.",
+        "focalibrate_papers.cli.theory:theory_command", "Check the papers' claims numerically."
     ),
     "train": LazyCommand(
         "focalibrate_papers.cli.train:train_command",

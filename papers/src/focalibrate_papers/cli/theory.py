@@ -10,14 +10,7 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from focalibrate.cli._progress import progress_bar
-from focalibrate_papers.claims import (
-    SCAN,
-    VERDICTS,
-    Claim,
-    Outcome,
-    check_claim,
-    select_claims,
-)
+from focalibrate_papers.claims import SCAN, VERDICTS, Claim, Outcome, check_claim, select_claims
 
 INDENT = "    "
 STYLES = {
@@ -110,11 +103,7 @@ def _print_outcome(console: Console, outcome: Outcome) -> None:
     if not outcome.is_expected:
         head.append(f"  UNEXPECTED: recorded as {claim.expected}", style="bold red")
     console.print(head)
-    lines = [
-        ("claim", claim.statement),
-        ("paper", claim.sentence),
-        ("error", outcome.error),
-    ]
+    lines = [("claim", claim.statement), ("paper", claim.sentence), ("error", outcome.error)]
     if finding:
         lines += [
             ("counterexample", finding.counterexample),

@@ -107,10 +107,7 @@ def _write_page(run: "Run") -> Path:
 
     today = datetime.now(UTC).date().isoformat()
     made = Provenance(
-        command=command_line(),
-        version=__version__,
-        seed=run.recipe.seed,
-        made_at=today,
+        command=command_line(), version=__version__, seed=run.recipe.seed, made_at=today
     )
     return write_dynamics(run.folder, provenance=made)
 

@@ -17,13 +17,7 @@ def with_channels(images: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def image_set(
-    name: str,
-    train: Pair,
-    test: Pair,
-    class_names: tuple[str, ...],
-    *,
-    held_out: float,
-    seed: int,
+    name: str, train: Pair, test: Pair, class_names: tuple[str, ...], *, held_out: float, seed: int
 ) -> Dataset:
     """Return the set with a share `held_out` of the training images as validation, stratified."""
     images = Split(with_channels(train[0]), train[1])

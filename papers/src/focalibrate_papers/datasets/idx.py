@@ -6,12 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate_papers.datasets._files import (
-    check_count,
-    check_labels,
-    need,
-    read_bytes,
-)
+from focalibrate_papers.datasets._files import check_count, check_labels, need, read_bytes
 from focalibrate_papers.datasets._images import Pair, image_set
 from focalibrate_papers.datasets.dataset import Dataset, DataSetError, DatasetSource
 
@@ -109,5 +104,5 @@ MNIST_FAMILY: dict[str, DatasetSource] = {
             "bef4ecab320f06d8554ea6380940ec79",
             "bb300cfdad3c16e7a12a480ee83cd310",
         ),
-    ),
+    )
 }

@@ -142,9 +142,7 @@ def read_newsgroups(root: Path | None, seed: int, *, sizes: DocumentCounts = PUB
         check_count(whole, "documents", n, sizes.whole)
         n_train = n - sizes.n_validation - sizes.n_test
         rows = split_sizes(
-            np.array(documents[1]),
-            [n_train, sizes.n_validation, sizes.n_test],
-            seed=[seed, 0],
+            np.array(documents[1]), [n_train, sizes.n_validation, sizes.n_test], seed=[seed, 0]
         )
         parts = [chosen(documents, [int(row) for row in part]) for part in rows]
     else:

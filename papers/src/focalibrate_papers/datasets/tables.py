@@ -186,11 +186,5 @@ def read_table(root: Path | None, name: str, *, seed: int) -> Dataset:
     X = scaled(table, rows[0])
     splits = [Split(X[part], table.labels[part]) for part in rows]
     return Dataset(
-        name,
-        splits[0],
-        splits[1],
-        splits[2],
-        len(table.class_names),
-        table.class_names,
-        "tabular",
+        name, splits[0], splits[1], splits[2], len(table.class_names), table.class_names, "tabular"
     )

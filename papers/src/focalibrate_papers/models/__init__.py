@@ -12,16 +12,7 @@ from focalibrate_papers.models.resnet import RESNETS, ResNet
 from focalibrate_papers.models.text_cnn import TextCNN
 from focalibrate_papers.models.tree_lstm import TreeBatch, TreeLSTM
 
-__all__ = [
-    "MLP",
-    "MODELS",
-    "Linear",
-    "ResNet",
-    "TextCNN",
-    "TreeBatch",
-    "TreeLSTM",
-    "build",
-]
+__all__ = ["MLP", "MODELS", "Linear", "ResNet", "TextCNN", "TreeBatch", "TreeLSTM", "build"]
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "linear": Linear,

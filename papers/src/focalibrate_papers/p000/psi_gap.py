@@ -464,10 +464,7 @@ def _measured(
     gamma = float(copy.recipe.gamma)
     log_probs = recover_log_posterior(copy.validation_logits.astype(np.float64), 0.0)
     yield f"train loss, {loss_name(gamma)}", nll(labels=data.train.labels, log_probs=log_probs)
-    yield (
-        f"train error, {loss_name(gamma)}",
-        error_rate(np.exp(log_probs), data.train.labels),
-    )
+    yield (f"train error, {loss_name(gamma)}", error_rate(np.exp(log_probs), data.train.labels))
     yield from _tested(copy.test_logits, data.test.labels, gamma, in_halves=in_halves)
 
 

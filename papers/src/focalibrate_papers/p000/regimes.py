@@ -335,12 +335,7 @@ SLIDES = {1.0: 0.78, 3.0: 0.65, 5.0: 0.60}
 
 def claims(rows: lab.Rows) -> tuple[lab.ClaimResult, ...]:
     """Judge the theorems and figures of paper 000, and claims that contradict them."""
-    return (
-        *_theorems(rows),
-        *_figures(rows),
-        *_footnote_claim(rows),
-        *_elsewhere(rows),
-    )
+    return (*_theorems(rows), *_figures(rows), *_footnote_claim(rows), *_elsewhere(rows))
 
 
 def finding(rows: lab.Rows) -> str:

@@ -118,10 +118,7 @@ def _figure_1(rows: lab.Rows, problem: Problem) -> Chart:
             panel(
                 "Entropy",
                 "nats",
-                {
-                    "validation entropy_correct": "right",
-                    "validation entropy_incorrect": "wrong",
-                },
+                {"validation entropy_correct": "right", "validation entropy_incorrect": "wrong"},
             ),
             panel(
                 "Error and ECE",

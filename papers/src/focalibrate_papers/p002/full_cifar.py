@@ -6,10 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from focalibrate.calibrate import (
-    FocalTemperatureScaling,
-    TemperatureScaling,
-)
+from focalibrate.calibrate import FocalTemperatureScaling, TemperatureScaling
 from focalibrate.metrics import adaptive_ece, ece, error_rate, nll
 from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
@@ -123,11 +120,7 @@ def _interval(estimate: float, resampled: NDArray[np.float64]) -> lab.Interval:
 def claims(rows: lab.Rows) -> Iterator[lab.ClaimResult]:
     """Yield paper 002's comparisons of losses, then paper 003's of TS and FTS."""
     yield from claims_of_set(
-        rows,
-        PROBLEM,
-        name=SHOWN_SET,
-        gap=over_rows,
-        paired_by="test row (one network per loss)",
+        rows, PROBLEM, name=SHOWN_SET, gap=over_rows, paired_by="test row (one network per loss)"
     )
     losses = losses_in(rows)
     if not losses:

@@ -18,11 +18,7 @@ from focalibrate_papers.p002.dynamics import charts as training_charts
 from focalibrate_papers.p002.dynamics import claims_of_set as of_training
 from focalibrate_papers.p002.dynamics import end_table, training_numbers
 from focalibrate_papers.p002.focal_calibration import claims_of_set as of_ece
-from focalibrate_papers.p002.focal_calibration import (
-    network_numbers,
-    score_tables,
-    set_charts,
-)
+from focalibrate_papers.p002.focal_calibration import network_numbers, score_tables, set_charts
 from focalibrate_papers.p002.s99 import claims_of_set as of_confident
 from focalibrate_papers.p002.s99 import confident_numbers, confident_tables
 from focalibrate_papers.p003.focal_temperature import scaling_numbers

@@ -3,12 +3,7 @@
 from typing import Literal
 
 from focalibrate_papers import engine as lab
-from focalibrate_papers.networks import (
-    SHOWN,
-    losses_in,
-    network_recipe,
-    trained,
-)
+from focalibrate_papers.networks import SHOWN, losses_in, network_recipe, trained
 from focalibrate_papers.p002.focal_calibration import (
     ERROR,
     MAIN,

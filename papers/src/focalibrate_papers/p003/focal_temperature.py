@@ -440,9 +440,7 @@ def _best_alone(report: FitReport) -> TemperatureScaling:
     return TemperatureScaling(temperatures[int(grid[gammas.index(0.0)].argmin())])
 
 
-def _best_temperatures(
-    reports: list[FitReport],
-) -> Iterator[tuple[str, float, float]]:
+def _best_temperatures(reports: list[FitReport]) -> Iterator[tuple[str, float, float]]:
     """Yield the best T at each γ, the mean of the halves; none if one is at the grid's end."""
     gammas, temperatures, _ = _axes(reports[0])
     at = np.array([_axes(report)[2].argmin(axis=1) for report in reports])

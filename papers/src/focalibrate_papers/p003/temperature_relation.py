@@ -438,13 +438,7 @@ _ERRORS = {
 
 def claims(rows: lab.Rows) -> tuple[lab.ClaimResult, ...]:
     """Judge the propositions, fits and printed numbers of sections 3.2 and 3.3."""
-    return (
-        *_bound_claims(rows),
-        *_fits(rows),
-        *_errors(rows),
-        *_captions(rows),
-        *_shapes(rows),
-    )
+    return (*_bound_claims(rows), *_fits(rows), *_errors(rows), *_captions(rows), *_shapes(rows))
 
 
 def finding(rows: lab.Rows) -> str:

@@ -184,11 +184,7 @@ class Learner:
         self.optimiser = build_optimiser(recipe, self.model.parameters())
 
     def step(
-        self,
-        epoch: int,
-        step: int,
-        rows: NDArray[np.int64],
-        changes: NDArray[np.int64] | None,
+        self, epoch: int, step: int, rows: NDArray[np.int64], changes: NDArray[np.int64] | None
     ) -> float:
         """Change the weights by one batch; return the sum of its losses."""
         recipe = self.recipe
