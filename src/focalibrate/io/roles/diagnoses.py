@@ -137,6 +137,19 @@ def not_numbers(view: Table, position: int, *, is_only: bool = False) -> Predict
     return view.rows_error(before, [row], after, fixes=fixes)
 
 
+def _or_correct(facts: Facts) -> str:
+    """Return how to make an outcome of predictions and labels, where the file has one of each."""
+    columns = facts.view.columns
+    said = [column.name for column in columns if column.is_prediction]
+    right = [column.name for column in columns if column.is_label]
+    if len(said) != 1 or len(right) != 1:
+        return ""
+    return (
+        "; or, for the confidence alone, say which are right: "
+        f"`df['correct'] = df[{said[0]!r}] == df[{right[0]!r}]`"
+    )
+
+
 def no_scores(facts: Facts) -> PredictionFileError:
     """Return the error for a file in which no scores were found."""
     view, numbers = facts.view, facts.numbers
@@ -146,7 +159,7 @@ def no_scores(facts: Facts) -> PredictionFileError:
         return facts.error(
             f"holds only the probability of the predicted class ({facts.quoted(fractions)[0]}), "
             "but those of all classes are needed. Save `model.predict_proba(X)` or the logits, "
-            "one column per class."
+            f"one column per class{_or_correct(facts)}."
         )
     for i, column in enumerate(view.columns):
         if column.score_kind is not None and column.kind not in ("number", "matrix"):

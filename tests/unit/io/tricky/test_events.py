@@ -56,6 +56,16 @@ CASES = {
             ("mean_logprob", {"score_columns": ["mean_logprob"], "input": "logits"}),
         )
     },
+    "a confidence, a prediction and a label": Case(
+        {
+            "p.csv": pd.DataFrame(
+                {"pred": np.where(P1 > 0.5, "a", "b"), "label": said("a", "b"), "confidence": P1}
+            )
+        },
+        truth=None,
+        refused=True,
+        said=r"`df\['correct'\] = df\['pred'\] == df\['label'\]`",
+    ),
     "a confidence with a word before it": Case(
         {"p.csv": event("llm_confidence", "correct")}, truth=EVENT
     ),
