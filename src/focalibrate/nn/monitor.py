@@ -100,12 +100,13 @@ class CalibrationMonitor:
 
     Example:
         >>> monitor = CalibrationMonitor()
+        >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 2.0]])
         >>> for _ in range(2):
-        ...     monitor.update(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
+        ...     monitor.update(logits, torch.tensor([0, 0, 1]))
         >>> monitor.n, round(monitor.metrics().ece, 4)
-        (4, 0.4251)
+        (6, 0.3232)
         >>> monitor.fit("temperature").describe()
-        'temperature scaling: T=2.383'
+        'temperature scaling: T=1.271'
     """
 
     def __init__(
@@ -265,7 +266,7 @@ class CalibrationMonitor:
             >>> import tempfile
             >>> from focalibrate.io import read_sketch
             >>> monitor = CalibrationMonitor()
-            >>> monitor.update(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
+            >>> monitor.update(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 2.0]]), torch.tensor([0, 0, 1]))
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     monitor.save(f"{folder}/day1.sketch", start="2026-01-31")
             ...     read_sketch(f"{folder}/day1.sketch").describe()
