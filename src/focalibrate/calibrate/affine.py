@@ -85,10 +85,6 @@ def _check_affine(own: Any) -> None:
             raise ValueError(f"`matrix` must be square, got a row of {len(row)} numbers.")
 
 
-def _n_biases(own: Any) -> int:
-    return len(own.bias)
-
-
 def _structured_log_probs(own: Any, x: Array) -> Array:
     return _applied(own, x, _tempered(x, own.gamma, own.temperature, own.mix))
 
@@ -128,7 +124,8 @@ class VectorScaling(Calibrator):
     bias: tuple[float, ...]
     kind: ClassVar[str] = "vector"
     _weights_and_bias = cached_property(_weights_and_bias)
-    _check, _own_classes = _check_affine, _n_biases
+    by_class: ClassVar[str | None] = "bias"
+    _check = _check_affine
 
     def _log_probs(self, x: Array) -> Array:
         xp = namespace(x)
@@ -166,7 +163,8 @@ class StructuredVectorScaling(Calibrator):
     bias: tuple[float, ...]
     kind: ClassVar[str] = "structured_vector"
     _weights_and_bias = cached_property(_weights_and_bias)
-    _check, _own_classes = _check_affine, _n_biases
+    by_class: ClassVar[str | None] = "bias"
+    _check = _check_affine
     _log_probs = _structured_log_probs
 
     def _described(self) -> str:
@@ -207,7 +205,8 @@ class StructuredMatrixScaling(Calibrator):
     bias: tuple[float, ...]
     kind: ClassVar[str] = "structured_matrix"
     _weights_and_bias = cached_property(_weights_and_bias)
-    _check, _own_classes = _check_affine, _n_biases
+    by_class: ClassVar[str | None] = "bias"
+    _check = _check_affine
     _log_probs = _structured_log_probs
 
     def _described(self) -> str:
@@ -245,7 +244,8 @@ class DirichletCalibration(Calibrator):
     bias: tuple[float, ...]
     kind: ClassVar[str] = "dirichlet"
     _weights_and_bias = cached_property(_weights_and_bias)
-    _check, _own_classes = _check_affine, _n_biases
+    by_class: ClassVar[str | None] = "bias"
+    _check = _check_affine
 
     def _log_probs(self, x: Array) -> Array:
         return _applied(self, x, _cut_logs(x))

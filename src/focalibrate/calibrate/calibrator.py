@@ -64,6 +64,8 @@ class Calibrator(ABC):
     """Whether its definition gives some classes probability 0."""
     fixed_classes: ClassVar[int | None] = None
     """The number of classes that this kind is for; None: any."""
+    by_class: ClassVar[str | None] = None
+    """The field that has one entry per class."""
     is_table: ClassVar[bool] = False
     """Whether it looks up probabilities, which float32 would move across the edges of a table."""
 
@@ -95,7 +97,7 @@ class Calibrator(ABC):
 
     def _own_classes(self) -> int | None:
         """Return the number of classes that the parameters are for; None: any."""
-        return self.fixed_classes
+        return self.fixed_classes if self.by_class is None else len(getattr(self, self.by_class))
 
     def _check_classes(self, own: int | None) -> None:
         k, names = self.n_classes, self.class_names

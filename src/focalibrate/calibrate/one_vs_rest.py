@@ -99,14 +99,12 @@ class IsotonicCalibration(Calibrator):
     values: Curves
     """Calibrated probability at each knot."""
     kind: ClassVar[str] = "isotonic"
+    by_class: ClassVar[str | None] = "scores"
     has_zeros: ClassVar[bool] = True
     is_table: ClassVar[bool] = True
 
     def _check(self) -> None:
         check_curves(self.scores, self.values, ("scores", "values"), longer=0)
-
-    def _own_classes(self) -> int:
-        return len(self.scores)
 
     def _probs(self, x: Array) -> Array:
         def curves(p: Array) -> Array:
@@ -155,14 +153,12 @@ class HistogramBinning(Calibrator):
     values: Curves
     """Calibrated probability in each bin."""
     kind: ClassVar[str] = "histogram"
+    by_class: ClassVar[str | None] = "edges"
     has_zeros: ClassVar[bool] = True
     is_table: ClassVar[bool] = True
 
     def _check(self) -> None:
         check_curves(self.edges, self.values, ("edges", "values"), longer=1)
-
-    def _own_classes(self) -> int:
-        return len(self.edges)
 
     def _probs(self, x: Array) -> Array:
         inner, values = self._tables
@@ -215,14 +211,12 @@ class VennAbers(Calibrator):
     upper: Curves
     """:math:`p_1` at each of them; between two of them that of the right one counts."""
     kind: ClassVar[str] = "venn_abers"
+    by_class: ClassVar[str | None] = "scores"
     is_table: ClassVar[bool] = True
 
     def _check(self) -> None:
         check_curves(self.scores, self.lower, ("scores", "lower"), longer=0)
         check_curves(self.scores, self.upper, ("scores", "upper"), longer=0)
-
-    def _own_classes(self) -> int:
-        return len(self.scores)
 
     def _probs(self, x: Array) -> Array:
         def merged(p: Array) -> Array:

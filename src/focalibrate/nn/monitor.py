@@ -266,7 +266,7 @@ class CalibrationMonitor:
             >>> import tempfile
             >>> from focalibrate.io import read_sketch
             >>> monitor = CalibrationMonitor()
-            >>> monitor.update(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 2.0]]), torch.tensor([0, 0, 1]))
+            >>> monitor.update(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     monitor.save(f"{folder}/day1.sketch", start="2026-01-31")
             ...     read_sketch(f"{folder}/day1.sketch").describe()
