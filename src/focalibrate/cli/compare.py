@@ -12,13 +12,14 @@ from focalibrate.cli import _options
 from focalibrate.cli._open import open_predictions, read_rows, working
 from focalibrate.cli._summary import (
     command_line,
+    models_by_group_table,
+    models_table,
     say,
     say_json,
     say_what_was_read,
     show_table,
     write_page,
 )
-from focalibrate.cli._tables import models_by_group_table, models_table
 from focalibrate.pipeline import ModelComparison, compare_models, evaluate_predictions, models_page
 from focalibrate.pipeline.models import paired_rows
 

@@ -11,6 +11,7 @@ from focalibrate.cli import _options
 from focalibrate.cli._open import name_of, rows_or_sketch, working
 from focalibrate.cli._summary import (
     command_line,
+    evaluation_table,
     say,
     say_json,
     show_diagram,
@@ -19,7 +20,6 @@ from focalibrate.cli._summary import (
     show_verdict,
     write_page,
 )
-from focalibrate.cli._tables import evaluation_table
 from focalibrate.comparison import assessed
 from focalibrate.io import SketchFile
 from focalibrate.metrics.scores import ConfidentFraction
