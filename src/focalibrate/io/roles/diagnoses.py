@@ -289,6 +289,21 @@ def no_labels(facts: Facts, scores: Scores) -> PredictionFileError:
     )
 
 
+def outcomes_beside(facts: Facts, whole: Sequence[int], scores: Sequence[int]) -> Why:
+    """Return the error where labels are needed, and columns of 0 and 1 say what happened."""
+    view, request = facts.view, facts.request
+    if facts.label is not None or not (request.wants_labels and request.need_labels):
+        return None
+    found = [i for i in whole if view[i].is_outcome and view.sums([i]).in_unit]
+    if not found:
+        return None
+    return facts.error(
+        f"has no column that is called as labels are, but {listing(facts.quoted(found))} may say "
+        "what happened. Say which are the labels, and which the scores.",
+        fixes=[{"label_column": view.name(i), **facts.choices(scores)[0]} for i in found[:2]],
+    )
+
+
 def plain_values(view: Table, position: int) -> set[str]:
     """Return the values of a column as plain names."""
     return {plain(str(value)) for value in set(view.values(position).tolist())}

@@ -9,8 +9,14 @@ import numpy as np
 from focalibrate.io.cells import find_runs, is_numbering
 from focalibrate.io.errors import listing
 from focalibrate.io.roles.chosen import column_scores, positive_scores
-from focalibrate.io.roles.diagnoses import boxes_of_yolo, no_scores, unclear_column, unclear_kind
-from focalibrate.io.roles.facts import Facts, Fixes, Scores
+from focalibrate.io.roles.diagnoses import (
+    boxes_of_yolo,
+    no_scores,
+    outcomes_beside,
+    unclear_column,
+    unclear_kind,
+)
+from focalibrate.io.roles.facts import Facts, Scores
 from focalibrate.io.roles.named import (
     event_columns,
     lone_matrix,
@@ -220,17 +226,13 @@ def _check_alike(facts: Facts, likely: list[int]) -> None:
     whole = [i for i in likely if is_named and view.is_whole(i)]
     if 0 < len(whole) < len(likely) and view.sums(likely).n_rows >= 5:
         rest = labelled or [i for i in likely if i not in whole]
-        many, labels = len(whole) > 1, Fixes()
+        many = len(whole) > 1
         are_probs = view.sums(rest).on_simplex or (len(rest) == 1 and view.sums(rest).in_unit)
-        if facts.label is None and facts.request.wants_labels and facts.request.need_labels:
-            found = [view.name(i) for i in whole if view[i].is_outcome and view.sums([i]).in_unit]
-            labels = [{"label_column": name, **facts.choices(rest)[0]} for name in found[:2]]
-        raise facts.error(
+        raise outcomes_beside(facts, whole, rest) or facts.error(
             f"column{'s' if many else ''} {listing(facts.quoted(whole))} "
             f"{'hold' if many else 'holds'} whole numbers only, unlike the others, so "
-            f"{'they' if many else 'it'} may not be classes. Say which columns are classes"
-            f"{', and which are the labels' if labels else ''}.",
-            fixes=labels or facts.choices(rest, *([] if are_probs else [likely])),
+            f"{'they' if many else 'it'} may not be classes. Say which columns are classes.",
+            fixes=facts.choices(rest, *([] if are_probs else [likely])),
         )
     if facts.request.kind is None and 0 < len(labelled) < len(likely):
         others = [i for i in likely if i not in labelled]

@@ -196,10 +196,12 @@ NOT_SCORES = _words(
 
 LABEL_PARTS = _words(
     "label labels target targets truth class classes outcome result winner actual answer "
-    "correct category diagnosis status response y true gold default event death mortality fraud "
-    "churn spam survival conversion relapse readmission"
+    "correct category diagnosis status response y true gold default"
 )
 """Words in the names of columns that may be offered as labels."""
+_EVENTS = _words(
+    "event death mortality fraud churn spam survival conversion relapse readmission purchase"
+)
 _HAPPENED = re.compile(r"[a-z]+[^\We_]ed")
 
 CLASS_NAMES = _words(
@@ -319,7 +321,9 @@ class Named:
     @cached_property
     def is_outcome(self) -> bool:
         """Whether a word of the name is one for labels, or says what happened: ``readmitted``."""
-        return bool(LABEL_PARTS & self.words) or any(map(_HAPPENED.fullmatch, self.words))
+        return bool((LABEL_PARTS | _EVENTS) & self.words) or any(
+            map(_HAPPENED.fullmatch, self.words)
+        )
 
     @cached_property
     def is_prediction(self) -> bool:

@@ -257,7 +257,7 @@ CASES = {
         {"p.csv": pd.DataFrame({"patient": IDS, "risk_score": P1, "readmitted": Y1})},
         truth=EVENT,
         advised=True,
-        said="readmitted.*which are the labels",
+        said="no column.*readmitted.*which are the labels",
     ),
     "a probability and what happened": Case(
         {"p.csv": pd.DataFrame({"patient": IDS, "probability": P1, "readmitted": Y1})},
