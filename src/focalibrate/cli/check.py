@@ -14,7 +14,7 @@ from rich.text import Text
 
 from focalibrate._atomic import atomic_path
 from focalibrate.cli import _options
-from focalibrate.cli._errors import USERS_ERRORS, one_line
+from focalibrate.cli._group import USERS_ERRORS, one_line
 from focalibrate.cli._open import name_of, open_predictions, rows_or_sketch, sketched, working
 from focalibrate.cli._summary import say
 from focalibrate.io import SketchFile, printable

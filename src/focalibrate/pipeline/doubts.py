@@ -36,10 +36,6 @@ class WrongDataWarning(DataWarning):
     """They look so wrong that results are meaningless: a command stops, see ``--anyway``."""
 
 
-def _kind(*, stops: bool) -> type[DataWarning]:
-    return WrongDataWarning if stops else DataWarning
-
-
 def doubts_about(
     fitted: Examples, test: Examples | None = None, *, to_fit: bool = False
 ) -> tuple[DataWarning, ...]:
@@ -105,7 +101,8 @@ def _labels_missing(examples: Examples, *, to_fit: bool) -> list[DataWarning]:
             f"{_names(examples, never)} {verb} scores, but no row has {which}. "
             "Check that labels and scores name the same classes"
         )
-    return [_kind(stops=stops)(f"{_place(examples)}{text}.")]
+    kind = WrongDataWarning if stops else DataWarning
+    return [kind(f"{_place(examples)}{text}.")]
 
 
 def _probabilities(examples: Examples, scores: Floats) -> list[DataWarning]:
@@ -209,4 +206,5 @@ def _shared_rows(fitted: Examples, test: Examples) -> list[DataWarning]:
     text = (
         f"{shared:.0%} of the test rows are also fitted on (same scores, same label). {OPTIMISTIC}"
     )
-    return [_kind(stops=shared > 0.5)(f"{_place(test)}{text}")]
+    kind = WrongDataWarning if shared > 0.5 else DataWarning
+    return [kind(f"{_place(test)}{text}")]

@@ -329,26 +329,24 @@ def _limits(
     has_baseline: bool,
 ) -> list[tuple[LimitName, float]]:
     """Return the limits that are given, checked."""
-    found: list[tuple[LimitName, float]] = []
-    errors: list[tuple[LimitName, float | None]] = [("ece", max_ece), ("rms", max_rms)]
-    for name, limit in errors:
+    for name, limit in (("max_ece", max_ece), ("max_rms", max_rms)):
         if limit is not None:
-            check_open_interval(limit, low=0.0, high=1.0, name=f"max_{name}")
-            found.append((name, float(limit)))
-    if max_nll_increase is not None:
-        if max_nll_increase != 0.0:
-            check_positive(max_nll_increase, name="max_nll_increase")
-        if not has_baseline:
-            raise ValueError(
-                "`max_nll_increase` must come with a `baseline`: a results.json, or earlier "
-                "predictions (command line: --baseline FILE)."
-            )
-        found.append(("nll_increase", float(max_nll_increase)))
-    elif has_baseline:
+            check_open_interval(limit, low=0.0, high=1.0, name=name)
+    if max_nll_increase:
+        check_positive(max_nll_increase, name="max_nll_increase")
+    if max_nll_increase is not None and not has_baseline:
+        raise ValueError(
+            "`max_nll_increase` must come with a `baseline`: a results.json, or earlier "
+            "predictions (command line: --baseline FILE)."
+        )
+    if has_baseline and max_nll_increase is None:
         raise ValueError(
             "`baseline` must come with `max_nll_increase`, by how much the log loss may rise, "
             "such as 0.01 (command line: --max-nll-increase 0.01)."
         )
+    given: dict[LimitName, float | None]
+    given = {"ece": max_ece, "rms": max_rms, "nll_increase": max_nll_increase}
+    found = [(name, float(limit)) for name, limit in given.items() if limit is not None]
     if not found:
         raise ValueError(
             "At least one limit must be given: `max_ece`, `max_rms` or `max_nll_increase` "
@@ -389,9 +387,16 @@ def _loss_check(
     limit: float, judged: _Judged, former: _Judged, part: _Part, level: float, alpha: float
 ) -> LimitCheck:
     """Return the check of the mean log loss against the baseline's."""
-    is_finite = math.isfinite(judged.mean.mean), math.isfinite(former.mean.mean)
-    if is_finite in INFINITE:
-        return LimitCheck("nll_increase", limit, *INFINITE[is_finite])
+    is_finite, was_finite = math.isfinite(judged.mean.mean), math.isfinite(former.mean.mean)
+    if not (is_finite or was_finite):
+        text = "Both log losses are infinite: true classes have probability 0."
+        return LimitCheck("nll_increase", limit, 0.0, -math.inf, math.inf, "undetermined", text)
+    if not is_finite:
+        text = "Infinite: a true class has probability 0."
+        return LimitCheck("nll_increase", limit, math.inf, math.inf, math.inf, "fail", text)
+    if not was_finite:
+        text = "Finite, where the baseline gave probability 0 to a true class."
+        return LimitCheck("nll_increase", limit, -math.inf, -math.inf, -math.inf, "pass", text)
     change = judged.minus(former)
     rows, mean = change.rows or part.n_rows, change.mean
     low, high = change.lower(level), change.upper(alpha)
@@ -414,23 +419,6 @@ def _loss_check(
         else:
             text += "The change is too close to the limit to tell."
     return LimitCheck("nll_increase", limit, mean, low, high, status, text)
-
-
-INFINITE: dict[tuple[bool, bool], tuple[float, float, float, Status, str]] = {
-    (True, False): (
-        *(-math.inf, -math.inf, -math.inf, "pass"),
-        "Finite, where the baseline gave probability 0 to a true class.",
-    ),
-    (False, True): (
-        *(math.inf, math.inf, math.inf, "fail"),
-        "Infinite: a true class has probability 0.",
-    ),
-    (False, False): (
-        *(0.0, -math.inf, math.inf, "undetermined"),
-        "Both log losses are infinite: true classes have probability 0.",
-    ),
-}
-"""What is found where the log loss, or that of the baseline, is not finite."""
 
 
 def _round(rows: float) -> int:

@@ -104,6 +104,7 @@ class CalibrationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of results.json."""
+        comparison = self.comparison
         return {
             "verdict": self.verdict.to_dict(),
             "chosen": self.choice.row.method,
@@ -118,13 +119,24 @@ class CalibrationResult:
             "sample": None if self.sizes is None else asdict(self.sizes),
             "excluded": [
                 {"method": row.method, "reason": row.why_not}
-                for row in self.comparison.rows
+                for row in comparison.rows
                 if row.why_not
             ],
             "assessment": self.assessment.to_dict(),
             "assessment_after": self.assessment_after.to_dict(),
             "calibrator": self.calibrator.to_dict(),
-            "comparison": comparison_record(self.comparison),
+            "comparison": {
+                "judged_on": comparison.judged_on,
+                "n_fitted": comparison.n_fitted,
+                "n_judged": comparison.n_judged,
+                "n_classes": comparison.n_classes,
+                "n_bins": comparison.settings.n_bins,
+                "n_folds": comparison.n_folds,
+                "n_resamples": comparison.n_resamples,
+                "methods": [_method(row) for row in comparison.rows],
+                "left_out": [{"method": m, "reason": r} for m, r in comparison.left_out],
+                "skipped": [{"method": m, "reason": r} for m, r in comparison.skipped],
+            },
             "made_with": asdict(self.provenance) | {"files": list(self.files)},
         }
 
@@ -182,22 +194,6 @@ class CalibrationResult:
             f"<table><thead><tr><th>method</th>{head}</tr></thead>"
             f"<tbody>{''.join(rows)}</tbody></table>"
         )
-
-
-def comparison_record(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as nested dictionaries."""
-    return {
-        "judged_on": comparison.judged_on,
-        "n_fitted": comparison.n_fitted,
-        "n_judged": comparison.n_judged,
-        "n_classes": comparison.n_classes,
-        "n_bins": comparison.settings.n_bins,
-        "n_folds": comparison.n_folds,
-        "n_resamples": comparison.n_resamples,
-        "methods": [_method(row) for row in comparison.rows],
-        "left_out": [{"method": m, "reason": r} for m, r in comparison.left_out],
-        "skipped": [{"method": m, "reason": r} for m, r in comparison.skipped],
-    }
 
 
 def _method(row: MethodResult) -> dict[str, Any]:
