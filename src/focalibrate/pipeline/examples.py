@@ -91,8 +91,9 @@ def _check_clusters(cluster: NDArray[Any] | None) -> None:
         return
     names = np.asarray(cluster)
     missing: Any = names != names  # nan
+    nothing: Any = None
     if names.dtype.kind in "OU":
-        missing = missing | (names == "") | np.equal(names, None)
+        missing = missing | (names == "") | np.equal(names, nothing)
     rows = np.flatnonzero(missing)
     if len(rows):
         raise ValueError(
