@@ -29,11 +29,16 @@ from focalibrate.metrics.rows import row_chunks
 
 AUTO = "auto"
 """Name of the automatic choice, where a method is asked for."""
-TWO_CLASSES = (MODEL, "temperature", "platt", "beta")
-MANY_CLASSES = (MODEL, "temperature", "structured_vector", "structured_matrix")
-OPTIONS = (MODEL, "temperature", "focal_temperature", "ensemble_temperature")
-"""Single methods that the automatic choice is made from, from simple to complex."""
-MAX_DIRICHLET_CLASSES = 10
+STRUCTURED = ("temperature", "structured_vector", "structured_matrix")
+AUTOMATIC = {
+    "options": (("temperature", "focal_temperature", "ensemble_temperature"), ()),
+    "two classes": (("temperature", "platt", "beta"), ("spline", "isotonic")),
+    "few classes": (STRUCTURED, ("isotonic", "dirichlet")),
+    "many classes": (STRUCTURED, ("isotonic",)),
+}
+"""Single methods that the automatic choice is made from, from simple to complex, and further ones
+that are only averaged with these."""
+FEW_CLASSES = 10
 KEEP = 1.0
 """The model is kept if its loss is within this many standard errors of the lowest."""
 NEAR = 0.5
@@ -70,18 +75,12 @@ def candidates_for(rows: Rows, trained_gamma: float | None, *, n_fits: int) -> C
     which are not the same in every row, are treated alike.
     """
     k = rows.n_classes
-    model, *rest = OPTIONS if rows.options else TWO_CLASSES if k == 2 else MANY_CLASSES
-    ladder = (model, *(("posterior_recovery",) if trained_gamma else ()), *rest)
-    others: tuple[str, ...] = ("isotonic",)
-    if rows.options:
-        others = ()
-    elif k == 2:
-        others = ("spline", "isotonic")
-    elif k <= MAX_DIRICHLET_CLASSES:
-        others = ("isotonic", "dirichlet")
+    kind = "two classes" if k == 2 else "few classes" if k <= FEW_CLASSES else "many classes"
+    single, averaged = AUTOMATIC["options" if rows.options else kind]
+    recovery = ("posterior_recovery",) if trained_gamma else ()
     ladder, others = (
         tuple(name for name in names if not METHODS[name].is_too_slow(rows, n_fits))
-        for names in (ladder, others)
+        for names in ((MODEL, *recovery, *single), averaged)
     )
     return Candidates(ladder, (*ladder, *others))
 
@@ -300,23 +299,14 @@ def _average(
     return Fitted(whole, tuple(without_fold)), held_out
 
 
-@dataclass(frozen=True)
-class Pick:
-    """What the rule picks, by position."""
-
-    chosen: int
-    best: int
-    """The lowest mean loss."""
-
-
 def pick(
     losses: Floats,
     *,
     weights: Floats | None = None,
     size: float | None = None,
     model: int | None = 0,
-) -> Pick:
-    """Pick a method by its held-out losses.
+) -> tuple[int, int]:
+    """Return the position of the method to take, by held-out losses, and of the lowest loss.
 
     1. Keep the model if its mean loss is within one standard error of the lowest.
     2. Otherwise take the first method within half a standard error of the lowest.
@@ -340,8 +330,8 @@ def pick(
         return bool(np.average(gap, weights=weights) <= errors * error)
 
     if model is not None and is_within(model, KEEP):
-        return Pick(model, best)
-    return Pick(next(i for i in range(len(means)) if i == best or is_within(i, NEAR)), best)
+        return model, best
+    return next(i for i in range(len(means)) if i == best or is_within(i, NEAR)), best
 
 
 def standard_error(values: Floats, weights: Floats | None, *, size: float | None = None) -> Floats:
@@ -383,13 +373,13 @@ def fit_auto(
     every = dict.fromkeys((*found.ladder, crossed.sole_member or AVERAGE))
     names = [name for name in every if name in crossed.fits]
     losses = np.stack([crossed.losses[name] for name in names], axis=1)
-    picked = pick(losses, weights=rows.weights, size=rows.size, model=names.index(MODEL))
+    chosen, best = pick(losses, weights=rows.weights, size=rows.size, model=names.index(MODEL))
     means = np.average(losses, axis=0, weights=rows.weights).tolist()
     return rows.finish(
-        crossed.fits[names[picked.chosen]].whole,
-        value=means[picked.chosen],
+        crossed.fits[names[chosen]].whole,
+        value=means[chosen],
         held_out=dict(zip(names, means, strict=True)),
-        reason=reason_for(picked, [METHODS[n].label for n in names], means),
+        reason=reason_for(chosen, best, [METHODS[n].label for n in names], means),
     )
 
 
@@ -430,22 +420,26 @@ def _crossed(
 
 
 def reason_for(
-    picked: Pick, labels: Sequence[str], means: Sequence[float], how: str = "cross-validated"
+    chosen: int,
+    best: int,
+    labels: Sequence[str],
+    means: Sequence[float],
+    how: str = "cross-validated",
 ) -> str:
     """Return the choice in words, of methods with these labels and mean log losses."""
-    own, least = f"{means[picked.chosen]:.4f}", f"{means[picked.best]:.4f}"
-    chosen, best = labels[picked.chosen], labels[picked.best]
-    if picked.chosen == picked.best:
-        who = "The uncalibrated model" if picked.chosen == 0 else chosen[:1].upper() + chosen[1:]
-        return f"{who} has the lowest {how} log loss."
-    if picked.chosen == 0:
+    own, least = f"{means[chosen]:.4f}", f"{means[best]:.4f}"
+    name = labels[chosen] if chosen else "the uncalibrated model"
+    name = name[:1].upper() + name[1:]
+    if chosen == best:
+        return f"{name} has the lowest {how} log loss."
+    if chosen == 0:
         return (
-            f"The lowest {how} log loss, {least} ({best}), is within one standard error of the "
-            f"uncalibrated model's, {own}."
+            f"The lowest {how} log loss, {least} ({labels[best]}), is within one standard error "
+            f"of the uncalibrated model's, {own}."
         )
     return (
-        f"{chosen[:1].upper()}{chosen[1:]} is the simplest method whose {how} log loss, {own}, is "
-        f"within half a standard error of the lowest, {least} ({best})."
+        f"{name} is the simplest method whose {how} log loss, {own}, is within half a standard "
+        f"error of the lowest, {least} ({labels[best]})."
     )
 
 

@@ -91,7 +91,7 @@ def choose(comparison: Comparison, *, method: str | None = None, simple: bool = 
     are_rows = rows[0].units.are_rows and comparison.cluster is None
     if comparison.cluster is not None:
         losses, weights = by_cluster(np.minimum(losses, LARGEST), weights, comparison.cluster)
-    picked = pick(
+    chosen, lowest = pick(
         losses,
         weights=weights,
         size=sample_size(weights, len(losses)) if are_rows else None,
@@ -100,12 +100,12 @@ def choose(comparison: Comparison, *, method: str | None = None, simple: bool = 
     how = "cross-validated" if comparison.judged_on == "cross-fit" else "test"
     means = [row.scores["nll"].estimate for row in rows]
     return Choice(
-        row=rows[picked.chosen],
-        best=rows[picked.best],
+        row=rows[chosen],
+        best=rows[lowest],
         is_forced=False,
         reason=""  # the verdict says it
-        if picked.chosen == picked.best
-        else reason_for(picked, [row.label for row in rows], means, how),
+        if chosen == lowest
+        else reason_for(chosen, lowest, [row.label for row in rows], means, how),
     )
 
 
