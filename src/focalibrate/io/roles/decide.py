@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from focalibrate.io.cells import MISSING, is_binary_type, is_number
-from focalibrate.io.errors import flags, listing, short
+from focalibrate.io.errors import Doubt, flags, listing, short
 from focalibrate.io.options import Request, find_columns
 from focalibrate.io.roles.chosen import named_scores
 from focalibrate.io.roles.diagnoses import (
@@ -143,7 +143,37 @@ def _unused(view: Table, request: Request, used: set[int]) -> Iterator[str]:
                 f'"{name}" has {len(counts):,} values in {view.n_rows:,} rows: if rows of one '
                 f"{name} belong together, pass {fix}"
             )
+            yield from _stacked(view, i, used)
             return
+
+
+_STACKED = {"model", "models", "classifier", "algorithm", "network", "checkpoint"}
+
+
+def _stacked(view: Table, ids: int, used: set[int]) -> Iterator[str]:
+    """Yield a warning where each id has one row for each model, or class, of another column."""
+    names = view.values(ids).astype(str)
+    n_each = view.n_rows / len(set(names.tolist()))
+    for i, column in enumerate(view.columns):
+        is_class = bool({"class", "category", "label"} & column.words)
+        is_one = is_class or bool(_STACKED & column.words)
+        if not is_one or i == ids or column.problem or not view.is_whole(i):
+            continue
+        if i in used and not column.is_prediction:
+            continue
+        values = view.values(i).astype(str)
+        n_values = len(set(values.tolist()))
+        n_pairs = len(set(zip(names.tolist(), values.tolist(), strict=True)))
+        if n_values > 1 and n_values == n_each and n_pairs == view.n_rows:
+            advice = "its classes, make one row per example: "
+            code = f"df.pivot(index={view.name(ids)!r}, columns={column.name!r}, values=...)"
+            if not is_class:
+                advice = "models, keep the rows of one: "
+                code = f"df[df[{column.name!r}] == {str(values[0])!r}]"
+            yield Doubt(
+                f'WARNING: each "{short(view.name(ids))}" has one row per "{short(column.name)}" '
+                f"({listing(sorted(set(values.tolist())))}). If these are {advice}`{code}`"
+            )
 
 
 def _check_readable(view: Table, request: Request) -> None:

@@ -256,6 +256,7 @@ def no_labels(facts: Facts, scores: Scores) -> PredictionFileError:
         for i, column in enumerate(schema.columns)
         if i not in scores.positions
         and not column.is_prediction
+        and not column.plain.endswith(("prediction", "predicted", "pred"))
         and not column.is_id
         and view.is_whole(i)
         and (schema.is_table or column.n_rows == n_rows)

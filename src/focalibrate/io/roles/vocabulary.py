@@ -49,7 +49,7 @@ DERIVED = _words(
     "confidence conf max_prob maxprob prob_max max_proba proba_max p_max max_p max_score "
     "score_max max_probability top_prob top1_prob entropy loss correct "
     "is_correct error uncertainty nll threshold prob_sum sum total acc acc_norm exact_match f1 "
-    "bleu rouge price cost latency"
+    "bleu rouge price cost latency p_value pvalue p_val"
 )
 """Names of numbers computed from the scores, such as the highest probability."""
 

@@ -26,7 +26,12 @@ from focalibrate.io.values.labels import (
     match_binary,
     match_labels,
 )
-from focalibrate.io.values.scores import checked_scores, disagreement, doubts_about
+from focalibrate.io.values.scores import (
+    KEPT_ATOL,
+    checked_scores,
+    disagreement,
+    doubts_about,
+)
 
 if TYPE_CHECKING:
     from focalibrate.io.first_rows import Reading
@@ -308,7 +313,9 @@ def _two_columns(stored: NDArray[Any], kind: str, view: Table, name: str) -> NDA
         return np.stack([np.zeros_like(scores), scores], axis=1)
     with np.errstate(invalid="ignore"):
         bad = np.flatnonzero((scores < 0) | (scores > 1))
-    if len(bad):
+    if len(bad) and np.abs(scores[bad] - 0.5).max() <= 0.5 + KEPT_ATOL:  # 1.0000001 of float32
+        scores = np.clip(scores, 0, 1)
+    elif len(bad):
         low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
         if low >= 0 and 1 < high <= 100 and high > 50:
             raise view.error(
@@ -319,7 +326,8 @@ def _two_columns(stored: NDArray[Any], kind: str, view: Table, name: str) -> NDA
         raise view.rows_error(
             f"`{short(name)}` must be probabilities in [0, 1], but ",
             bad,
-            f" are not: found {low:.4g} to {high:.4g}. If these are log-odds, say so.",
+            f" {'are' if len(bad) > 1 else 'is'} not: found {low:.6g} to {high:.6g}. If these are "
+            "log-odds, say so.",
             fixes=[{"input": "logits"}],
         )
     return np.stack([1 - scores, scores], axis=1)

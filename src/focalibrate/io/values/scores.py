@@ -224,6 +224,8 @@ def decimals_of(rows: NDArray[Any]) -> int | None:
 def doubts_about(scores: NDArray[Any], matched: Matched | None, chosen: Scores) -> list[Doubt]:
     """Return a warning for each sign that the classes or the rows are in the wrong order."""
     notes = [] if chosen.form == "options" else [_falling(scores)]
+    if chosen.kind == "logits" and chosen.form != "options":
+        notes.append(_of_another_base(scores))
     if matched is not None:
         notes.append(_worse_than_chance(scores, matched.labels))
         notes.append(_always_right(scores, matched.labels, chosen.kind))
@@ -236,6 +238,20 @@ def doubts_about(scores: NDArray[Any], matched: Matched | None, chosen: Scores) 
         if chosen.form == "single" and chosen.outcome is None and chosen.kind == "probs":
             notes.append(_never_below_half(scores, matched.labels))
     return [Doubt(f"WARNING: {note}") for note in notes if note is not None]
+
+
+def _of_another_base(scores: NDArray[Any]) -> str | None:
+    """Return a warning where the numbers are logarithms of probabilities, but not natural ones."""
+    part = scores[: max(1, (1 << 18) // scores.shape[1])].astype(np.float64)
+    for base, factor in (("10", np.log(10.0)), ("2", np.log(2.0)), ("1/e", -1.0)):
+        with np.errstate(over="ignore"):
+            off = np.abs(np.exp(factor * part).sum(axis=1) - 1.0).max()
+        if off < 1e-3 and np.abs(part.sum(axis=1)).max() > 1e-3:
+            return (
+                f"each row of {base} to the power of these numbers sums to 1, as if they were "
+                f"logarithms to base {base}; if so, multiply them by {factor:.6g}"
+            )
+    return None
 
 
 def _worse_than_chance(scores: NDArray[Any], labels: NDArray[np.int64]) -> str | None:

@@ -371,6 +371,45 @@ CASES = {
         advised=True,
         others=(OTHER_ARRAYS,),
     ),
+    "two models, one below the other": Case(
+        {
+            "v.csv": pd.concat(
+                pd.DataFrame({"id": range(N), "model": m, "prob": q, "y": Y1})
+                for m, q in (("a", P1), ("b", P1**2))
+            )
+        },
+        truth=None,
+        warned=True,
+        said=r"one row per \"model\" \(a, b\).*keep the rows of one: `df\[df\['model'\] == 'a'\]",
+    ),
+    "one class against the others, one below the other": Case(
+        {
+            "v.csv": pd.DataFrame(
+                {
+                    "image_id": np.repeat(np.arange(N), 3),
+                    "class_name": list(NAMES) * N,
+                    "prob": P.ravel(),
+                    "y": (np.arange(3) == Y[:, None]).astype(int).ravel(),
+                }
+            )
+        },
+        truth=None,
+        warned=True,
+        said='one row per "class_name".*df.pivot',
+    ),
+    "logarithms to base 10": Case(
+        {"v.csv": pd.DataFrame(np.log10(P), columns=[f"log_prob_{n}" for n in NAMES]).assign(y=Y)},
+        truth=None,
+        warned=True,
+        said="to base 10; if so, multiply them by 2.30259",
+    ),
+    "a p value beside the probability": Case(
+        {"v.csv": pd.DataFrame({"p_value": P1[::-1], "prob": P1, "y": Y1})}, truth=EVENT
+    ),
+    "a little more than 1, as of float32": Case(
+        {"v.csv": pd.DataFrame({"prob": np.r_[1.0000001, P1[1:]], "y": Y1})},
+        truth=Truth(np.stack([1 - np.r_[1, P1[1:]], np.r_[1, P1[1:]]], axis=1), Y1),
+    ),
     "names in one word, with capitals": Case(
         {"v.csv": pd.DataFrame({"CustomerID": range(900, 900 + N), "yTrue": Y1, "yProb": P1})},
         truth=EVENT,
