@@ -16,11 +16,7 @@ from pycalib.metrics import classwise_ECE
 from torchmetrics.functional.classification import multiclass_calibration_error
 
 from benchmarks._timing import Row, compare, interleave
-from focalibrate.metrics import (
-    assess,
-    classwise_ece,
-    ece,
-)
+from focalibrate.metrics import assess, classwise_ece, ece
 from focalibrate.metrics.null import draw_residuals, scale_test
 from focalibrate.metrics.residuals import BINS, event_cells, rms_interval
 from focalibrate.metrics.rows import read_event

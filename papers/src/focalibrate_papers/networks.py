@@ -357,14 +357,6 @@ def fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> StraightLine:
     return StraightLine(float(found.slope), float(found.intercept), r2, len(x))
 
 
-def correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Pearson's correlation over the last axis; 0 if one of the two is constant."""
-    a, b = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
-    norm = np.sqrt(np.sum(a**2, axis=-1) * np.sum(b**2, axis=-1))
-    found: NDArray[np.float64] = np.sum(a * b, axis=-1) / np.where(norm > 0, norm, 1.0)
-    return found
-
-
 def mean_of_known(values: Sequence[float] | NDArray[np.float64]) -> float:
     """Return the mean of the values that are not nan; nan if there are none."""
     x = np.asarray(values, dtype=np.float64)

@@ -16,7 +16,7 @@ from focalibrate.theory import recover_log_posterior
 from focalibrate_papers import engine as lab
 from focalibrate_papers.charts import Chart, Panel, Series
 from focalibrate_papers.datasets import Dataset, Split
-from focalibrate_papers.networks import correlation, folds, long_recipe, network_recipe, trained
+from focalibrate_papers.networks import folds, long_recipe, network_recipe, trained
 from focalibrate_papers.p000.psi_tabular import LARGE, SMALL, tables_of
 from focalibrate_papers.recipe import Recipe
 from focalibrate_papers.recipes import LINE as RECIPE
@@ -250,7 +250,7 @@ def _counted(own: pd.DataFrame) -> str:
 
 
 def _rank_correlation(gaps: NDArray[np.float64], changes: NDArray[np.float64]) -> float:
-    return float(correlation(rankdata(gaps), rankdata(changes)))
+    return lab.correlation_interval(rankdata(gaps), rankdata(changes)).estimate
 
 
 def _agreement(told: NDArray[np.bool_], helped: NDArray[np.bool_]) -> float:
