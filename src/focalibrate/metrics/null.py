@@ -346,7 +346,8 @@ class EventTest:
         # draw is as extreme as the least of the p-values if it is so in one of the tests.
         limit = np.minimum(found, 1 + found.min(axis=0))
         limit[:, np.isinf(seen).any(axis=0)] = 0  # no draw is as extreme as the impossible
-        reached = (self._ranks[:, None, :] <= limit[:, :, None]).any(axis=0)
+        near = (self._ranks <= limit.max(axis=1, keepdims=True)).any(axis=0)
+        reached = (self._ranks[:, near][:, None, :] <= limit[:, :, None]).any(axis=0)
         return np.asarray((1 + np.count_nonzero(reached, axis=1)) / (1 + n))
 
     def detectable(self, rng: np.random.Generator) -> float:
@@ -406,7 +407,14 @@ class EventTest:
             test.null[:n] if test.of_sums is None else test.of_sums(found)
             for test, found in zip(self.tests, sums, strict=True)
         ]
-        return float(np.mean(self._p_values(np.stack(statistics)) < ALPHA)) >= POWER
+        seen = np.stack(statistics)
+        pairs = zip(self.tests, seen, strict=True)
+        alone = np.stack([1 + _exceeding(test.null, each) for test, each in pairs])
+        # All tests together have no smaller p-value than the best of them alone.
+        could = (alone / (1 + self.drawn.shape[1])).min(axis=0) < ALPHA
+        if not could.any():
+            return False
+        return bool(np.count_nonzero(self._p_values(seen[:, could]) < ALPHA) / n >= POWER)
 
 
 def _slack(values: Floats) -> Floats:
