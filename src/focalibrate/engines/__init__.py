@@ -7,9 +7,10 @@ from focalibrate.engines.local import (
     InThisProcess,
     LocalProcesses,
     Outcomes,
+    commit,
     reason_of,
+    versions,
 )
-from focalibrate.engines.provenance import commit, versions
 
 __all__ = [
     "Backend",

@@ -11,7 +11,9 @@ from focalibrate.report.page import (
     SCHEMA_VERSION,
     PageData,
     Provenance,
+    Snippet,
     SourceFile,
+    deployment_snippets,
     render_report,
     write_report,
 )
@@ -22,7 +24,6 @@ from focalibrate.report.plot import (
     simplex_map,
     temperature_grid,
 )
-from focalibrate.report.snippets import Snippet, deployment_snippets
 
 __all__ = [
     "SCHEMA_VERSION",
