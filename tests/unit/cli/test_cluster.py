@@ -71,7 +71,7 @@ def test_a_row_without_cluster_is_refused(cli, tries, tmp_path):
     text = (tmp_path / "tries.csv").read_text()
     (tmp_path / "tries.csv").write_text(text.replace(",q3\n", ",\n"))
     done = cli("evaluate", "tries.csv", "--cluster", "question", ok=False)
-    assert "but 5 have none, first row 15" in " ".join(done.stderr.split())
+    assert "but not in 5 rows (15, 16," in " ".join(done.stderr.split())
 
 
 def test_one_cluster_has_no_interval(cli, tries, tmp_path):
