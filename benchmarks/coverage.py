@@ -25,7 +25,7 @@ from scipy.stats import kstest
 from benchmarks._study import markdown, write_json
 from focalibrate.metrics import METRICS, Interval, assess
 from focalibrate.metrics.errors import MetricName
-from focalibrate.metrics.residuals import BINS, equal_mass_ranks
+from focalibrate.metrics.residuals import BINS, positions, ranks
 from focalibrate.metrics.scores import bootstrap_mean
 
 FOLDER = Path(__file__).parents[1] / "results" / "coverage"
@@ -60,7 +60,7 @@ class Model:
         stated, true = (
             (probs[at], accuracy) if probs.shape[1] > 2 else (probs[:, 1], posterior[:, 1])
         )
-        index = equal_mass_ranks(stated, None, BINS)
+        index = _equal_mass(stated, BINS)
         size = np.bincount(index, minlength=BINS)
         gap = np.bincount(index, stated - true, BINS) / size
         square = (probs**2).sum(axis=1)
@@ -90,7 +90,7 @@ class Pool:
         truth = _softmax(logits)
         # less information: rows that noise makes look alike get the mean of their probabilities
         seen = logits.max(axis=1) + rng.normal(size=POOL) + 10.0 * truth.argmax(axis=1)
-        group = equal_mass_ranks(seen, None, 1000)
+        group = _equal_mass(seen, 1000)
         means = np.stack([np.bincount(group, column, 1000) for column in truth.T], axis=1)
         means /= means.sum(axis=1, keepdims=True)
         cumulative = np.cumsum(truth, axis=1)
@@ -107,6 +107,14 @@ class Pool:
         rows = rng.integers(POOL, size=n)
         flat = np.searchsorted(self.cumulative, rows + rng.random(n))
         return rows, np.clip(flat - rows * self.n_classes, 0, self.n_classes - 1)
+
+
+def _equal_mass(value: Floats, n_bins: int) -> NDArray[np.intp]:
+    """Return which of `n_bins` bins of equally many rows each row falls in."""
+    order = np.argsort(value)
+    rank = np.empty(len(value), dtype=np.intp)
+    rank[order] = ranks(positions(value[order], np.ones(len(value))), n_bins)
+    return rank
 
 
 def _softmax(x: Floats) -> Floats:

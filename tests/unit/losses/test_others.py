@@ -31,7 +31,7 @@ LOSSES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in LOSSES if n != "proper"])
 def test_every_library_gives_the_same_numbers(xp, whole, name):
-    """That of the proper loss is in theory/test_proper.py."""
+    """That of the proper loss is in test_proper.py."""
     rng = np.random.default_rng(0)
     z, y = rng.normal(size=(8, 6)) * 5, rng.integers(6, size=8)
     got = whole(LOSSES[name])(xp.asarray(z), xp.asarray(y))
