@@ -359,17 +359,24 @@ def cluster_codes(cluster: Any, n: int) -> Ints:
     names = np.asarray(to_numpy(array_of(cluster))).reshape(-1)
     if len(names) != n:
         raise ValueError(f"`cluster` must name the cluster of each of {n} rows, got {len(names)}.")
+    check_clusters(names)
+    return renumbered(names)
+
+
+def check_clusters(names: NDArray[Any]) -> None:
+    """Raise where the cluster of a row is missing: which rows belong with it is not known."""
     if names.dtype == object:  # of pandas: None, nan, NaT, NA
         absent = ("None", "nan", "NaT", "<NA>")
-        missing = np.flatnonzero([not isinstance(v, str) and str(v) in absent for v in names])
+        missing = np.flatnonzero(
+            [v == "" if isinstance(v, str) else str(v) in absent for v in names]
+        )
     else:
-        missing = np.flatnonzero(names != names)
+        missing = np.flatnonzero((names == "") if names.dtype.kind == "U" else names != names)
     if len(missing):
         raise ValueError(
             f"`cluster` must name the cluster of every row, but not in {len(missing)}, first in "
             f"row {missing[0]}. Give each such row a name of its own, or leave these rows out."
         )
-    return renumbered(names)
 
 
 def renumbered(names: NDArray[Any]) -> Ints:

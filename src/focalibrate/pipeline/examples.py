@@ -43,7 +43,7 @@ from focalibrate.io import (
 )
 from focalibrate.metrics import Assessment, assess, assess_groups, worst_slice
 from focalibrate.metrics.groups import GroupAssessment, WorstSlice
-from focalibrate.metrics.rows import read_outcomes
+from focalibrate.metrics.rows import check_clusters, read_outcomes
 
 LEAST_SLICE = 100
 """Fewer rows than this are not searched for a slice."""
@@ -85,23 +85,6 @@ class Zeros:
         )
 
 
-def _check_clusters(cluster: NDArray[Any] | None) -> None:
-    """Raise where the cluster of a row is missing: which rows belong with it is not known."""
-    if cluster is None:
-        return
-    names = np.asarray(cluster)
-    missing: Any = names != names  # nan
-    nothing: Any = None
-    if names.dtype.kind in "OU":
-        missing = missing | (names == "") | np.equal(names, nothing)
-    rows = np.flatnonzero(missing)
-    if len(rows):
-        raise ValueError(
-            f"`cluster` must name the cluster of every row, but {len(rows):,} have none, first "
-            f"row {rows[0]}. Leave these rows out, or give each a name of its own."
-        )
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Examples(Predictions):
     """Predictions with labels, of a file or of arrays, all with a weight above 0.
@@ -129,7 +112,8 @@ class Examples(Predictions):
             )
         own = {field.name: getattr(found, field.name) for field in fields(Predictions)}
         own["groups"] = {name: np.asarray(column) for name, column in found.groups.items()}
-        _check_clusters(found.cluster)
+        if found.cluster is not None:
+            check_clusters(np.asarray(found.cluster))
         if found.layout.form == "options":  # their order means nothing
             order = by_rank(found.scores)
             own["order"] = order
@@ -197,7 +181,8 @@ class Examples(Predictions):
             return values
 
         own_clusters = None if cluster is None else column(cluster, "`cluster`")
-        _check_clusters(own_clusters)
+        if own_clusters is not None:
+            check_clusters(own_clusters)
         return cls(
             source=Path(),
             checksum="",

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from focalibrate import calibrate_predictions, check_predictions
+from focalibrate.pipeline import Examples
 from focalibrate.report import reliability_diagram
 
 NAMES = ["cat", "dog", "owl"]
@@ -65,3 +66,12 @@ def test_the_diagram_of_a_data_frame_and_names(pair, frame):
     expected = reliability_diagram(*pair)
     one, other = drawn.lines[0].get_xydata(), expected.lines[0].get_xydata()
     np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "cluster", [["a", "", "b"], [1.0, np.nan, 2.0], np.array(["a", None, "b"], dtype=object)]
+)
+def test_a_row_without_cluster_is_refused(cluster):
+    given = {"probs": np.full((3, 2), 0.5), "labels": [0, 1, 0]}
+    with pytest.raises(ValueError, match=r"every row, but not in 1, first in row 1\. Give each"):
+        Examples.of_arrays(**given, cluster=cluster)
