@@ -253,7 +253,9 @@ def rms_interval(bins: Residuals, *, freedom: float | None = None) -> Interval:
         return Interval(size, size, size)
     scale = square / noise if freedom is None else noise / freedom
     low = rms_limit(seen, noise, scale, 0.975)
-    return Interval(rms_estimate(bins), low, rms_limit(max(seen, noise), noise, scale, 0.025))
+    high = rms_limit(max(seen, noise), noise, scale, 0.025)
+    estimate = rms_estimate(bins)  # of one or two clusters it may lie outside
+    return Interval(estimate, min(low, estimate), max(high, estimate))
 
 
 def rms_limit(seen: float, noise: float, scale: float, probability: float) -> float:

@@ -108,3 +108,14 @@ def test_sentences_name_the_clusters():
     accused = assess(extreme, labels, cluster=cluster)
     assert accused.p_value < 0.001
     assert "p < .001, from 300 clusters in 1,500 rows)" in accused.summary
+
+
+@pytest.mark.parametrize("n_clusters", [1, 2, 3])
+def test_the_interval_of_few_clusters_holds_the_estimate(n_clusters):
+    rng = np.random.default_rng(n_clusters)
+    for _ in range(30):
+        cluster = np.repeat(np.arange(n_clusters), rng.integers(2, 12, n_clusters))
+        confidence = rng.random(len(cluster))
+        correct = rng.random(len(cluster)) < confidence**3
+        found = assess(confidence=confidence, correct=correct, cluster=cluster).rms
+        assert found.low <= found.estimate <= found.high
