@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -150,6 +150,7 @@ def labels_in(table: Table, request: Request, head: Table, scores: tuple[int, ..
 def _against_order(table: Table, label: int, head: Table, others: list[int]) -> str | None:
     """Return what shows that the rows are in another order than the labels, or None."""
     named = [i for i in others if head[i].unnamed or head[i].is_id]
+    total = cache(_total)
     for i in named if len(table.columns) == 1 and table.n_rows == head.n_rows else ():
         if _is_shuffled(head, i):
             return (
@@ -169,7 +170,9 @@ def _against_order(table: Table, label: int, head: Table, others: list[int]) -> 
                     f"{what} differs from that of {head.path.name}: check that both have the same "
                     "rows"
                 )
-            if i in others and _are_permuted(table, j, head, i):
+            is_name = i in others and not (head[i].is_label or head[i].is_prediction)
+            may_be = is_name and _may_name(table, j) and table.n_rows == head.n_rows
+            if may_be and total(table, j) == total(head, i) and _are_permuted(table, j, head, i):
                 return (
                     f'{what} has the values of "{short(head.name(i))}" in another order: call '
                     "both alike, so that they match the rows"
@@ -190,12 +193,15 @@ def _is_shuffled(table: Table, position: int) -> bool:
     return is_row_number(np.sort(values)) and not is_row_number(values)
 
 
+def _total(table: Table, position: int) -> float:
+    """Return what columns have in common whose values are the same in another order."""
+    values = table.values(position)
+    is_number = values.dtype.kind in "fiu"
+    return float(np.nansum(values)) if is_number else float(sum(map(len, map(str, values))))
+
+
 def _are_permuted(table: Table, j: int, head: Table, i: int) -> bool:
-    """Return whether columns have the same values, each as often, in two orders."""
-    if head[i].is_label or head[i].is_prediction or table.n_rows != head.n_rows:
-        return False
-    if not (_may_name(table, j) and _may_name(head, i)):
-        return False
+    """Return whether columns that may name rows have the same values, in two orders."""
     ours, theirs = key_of(head, [i]), key_of(table, [j])
     is_varied = len(set(ours.tolist())) >= min(10, len(ours) // 2)
     same = is_varied and np.array_equal(np.sort(ours), np.sort(theirs))
