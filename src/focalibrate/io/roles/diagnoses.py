@@ -85,7 +85,10 @@ def unclear_column(facts: Facts, position: int) -> PredictionFileError:
     if says_log_probability(facts.view.name(position)):
         return log_probability(facts, position)
     told = facts.request.input
-    kinds = ["probs", "logits"] if facts.view.sums([position]).in_unit else ["logits"]
+    sums, values = facts.view.sums([position]), facts.view.values(position)
+    kinds = ["probs", "logits"] if sums.in_unit else ["logits"]
+    if not sums.negative and 50 < np.nanmax(values) <= 100:
+        kinds = ["percent", "logits"]
     return facts.error(
         f"has one column of numbers, {facts.text([position])}, that could be the score of the "
         "positive class, but nothing says whether it holds probabilities or log-odds of it. Say "

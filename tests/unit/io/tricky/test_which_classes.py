@@ -410,6 +410,12 @@ CASES = {
         {"v.csv": pd.DataFrame({"prob": np.r_[1.0000001, P1[1:]], "y": Y1})},
         truth=Truth(np.stack([1 - np.r_[1, P1[1:]], np.r_[1, P1[1:]]], axis=1), Y1),
     ),
+    "a score from 0 to 100": Case(
+        {"v.csv": pd.DataFrame({"score": 100 * P1, "y": Y1})},
+        truth=EVENT,
+        advised=True,
+        others=(Truth(1 / (1 + np.exp(100 * np.stack([P1, -P1], axis=1))), Y1),),
+    ),
     "names in one word, with capitals": Case(
         {"v.csv": pd.DataFrame({"CustomerID": range(900, 900 + N), "yTrue": Y1, "yProb": P1})},
         truth=EVENT,
