@@ -141,3 +141,22 @@ def test_what_is_no_input_is_named(call, message):
 def test_labels_of_one_class_are_said():
     with pytest.warns(CalibrationWarning, match="every label is class 2, so nothing"):
         fit(Z, np.full(len(Z), 2), method="temperature")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pd.array(["a", None] * 150, dtype="string"),
+        pd.array([pd.NA, 1] * 150, dtype="Int64"),
+        np.array(["a", pd.NA] * 150, dtype=object),
+        np.array(["a", ""] * 150),
+        np.array([1.0, np.nan] * 150),
+    ],
+    ids=["string", "Int64", "object", "empty", "nan"],
+)
+def test_a_row_without_cluster_is_named(names):
+    match = r"cluster of every row, but not in 150, first in row [01]\."
+    with pytest.raises(ValueError, match=match):
+        assess(P, Y, cluster=names)
+    with pytest.raises(ValueError, match=match):
+        focalibrate.calibrate_predictions(probs=P, labels=Y, cluster=names)
