@@ -56,8 +56,8 @@ def test_scikit_learn_contract(estimator, check):
 @parametrize_with_checks([FocalCalibratedClassifierCV(RidgeClassifier(), cv=2, ensemble=False)])
 def test_scikit_learn_contract_of_the_automatic_choice(estimator, check, monkeypatch):
     # The two simplest methods and an average: the contract is of the classifier, not of the fits.
-    for names in ("TWO_CLASSES", "MANY_CLASSES"):
-        monkeypatch.setattr(choice, names, getattr(choice, names)[:2])
+    for kind, (single, averaged) in choice.AUTOMATIC.items():
+        monkeypatch.setitem(choice.AUTOMATIC, kind, (single[:1], averaged))
     check(estimator)
 
 
