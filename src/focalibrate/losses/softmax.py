@@ -366,6 +366,11 @@ def named_loss(
         array([0.6931, 0.0245, 0.    ])
     """
     if form.head == "sigmoid":
+        if label_smoothing or weight is not None or binary:
+            raise ValueError(
+                f"`label_smoothing`, `weight` and `binary` must be left out for {form.name!r}, a "
+                "loss of single labels. Pass soft labels, or multiply the losses by weights."
+            )
         x, y = single_labels(logits, labels)
         each = form.by_label(x)
         loss = (1.0 - y) * each[..., 0] + y * each[..., 1]

@@ -12,10 +12,12 @@ from focalibrate.losses import (
     dual_focal_loss,
     focal_loss,
     mmce,
+    named_loss,
     proper_focal_loss,
     sigmoid_focal_loss,
     weighted_mmce,
 )
+from focalibrate.theory import loss_form
 
 LOSSES = {
     "dual": lambda z, y: dual_focal_loss(z, y, gamma=2.0),
@@ -186,3 +188,28 @@ def test_sigmoid_focal_loss_is_finite_to_second_order(gamma, z, y):
 def test_sigmoid_bad_input_is_named(logits, labels, message):
     with pytest.raises(ValueError, match=message):
         sigmoid_focal_loss(logits, labels)
+
+
+def test_a_named_loss_takes_the_options_of_focal_loss():
+    rng = np.random.default_rng(3)
+    z, y, form = (
+        rng.normal(size=(9, 3)) * 4,
+        rng.integers(3, size=9),
+        loss_form("focal", gamma=2.0),
+    )
+    soft = rng.dirichlet(np.ones(3), size=9)
+    for labels in (y, soft):
+        for options in ({}, {"label_smoothing": 0.1}, {"weight": np.array([1.0, 2.0, 5.0])}):
+            want = focal_loss(z, labels, gamma=2.0, **options)
+            assert_allclose(named_loss(form, z, labels, **options), want, rtol=1e-12)
+    want = focal_loss(z[:, 0], (y > 0).astype(int), gamma=2.0, binary=True)
+    assert_allclose(named_loss(form, z[:, 0], (y > 0).astype(int), binary=True), want, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options", [{"label_smoothing": 0.1}, {"weight": np.ones(2)}, {"binary": True}], ids=str
+)
+def test_a_loss_of_single_labels_takes_none_of_them(options):
+    form = loss_form("asymmetric", gamma_pos=0.0, gamma_neg=4.0, margin=0.05)
+    with pytest.raises(ValueError, match="must be left out for 'asymmetric', a loss of single"):
+        named_loss(form, np.zeros(2), np.array([0, 1]), **options)
