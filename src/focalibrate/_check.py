@@ -165,14 +165,14 @@ def _check_filled(x: Array, *, name: str) -> None:
         raise wrong(name, "not be empty", _got(x), "Pass at least one example.")
 
 
-def _check_unit(x: Array, *, name: str, rule: str = "lie in [0, 1]", hint: str) -> None:
+def _check_unit(x: Array, *, name: str, hint: str) -> None:
     """Raise unless the entries of `x`, where they can be read, lie in [0, 1]."""
     if not is_concrete(x) or 0 in x.shape:
         return
     xp = namespace(x)
     if not bool(xp.all((x >= 0) & (x <= 1))):
         low, high = float(xp.min(x)), float(xp.max(x))
-        raise wrong(name, rule, f"found entries from {low:.3g} to {high:.3g}", hint)
+        raise wrong(name, "lie in [0, 1]", f"found entries from {low:.3g} to {high:.3g}", hint)
 
 
 def _check_matrix(x: Array, *, name: str) -> None:

@@ -159,8 +159,6 @@ _COLUMN: dict[str, Any] = {
 
 
 CLOCK = "time.json"
-COMMIT = "commit"
-"""File with the commit of the code that trained a network, if that is known."""
 LOOK_EVERY = 4
 """Epochs between two evaluations on all test examples."""
 

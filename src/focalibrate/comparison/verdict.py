@@ -82,7 +82,7 @@ def verdict(
     """
     is_kept = choice.row.method == "identity"
     has_groups = by_group is not None and by_group.calibrator is not None
-    gain = _kept(comparison, choice, assessment) if is_kept else _gain(comparison, choice)
+    gain = _kept(choice, assessment) if is_kept else _gain(comparison, choice)
     if has_groups and is_kept and not choice.is_forced:
         gain = "No method lowers the log loss of all rows together."
     if by_group is not None and has_groups:
@@ -171,7 +171,7 @@ def _direction(comparison: Comparison) -> str:
     return f"The model is {kind}: its confidence is {size} {side} its accuracy."
 
 
-def _kept(comparison: Comparison, choice: Choice, assessment: Assessment | None) -> str:
+def _kept(choice: Choice, assessment: Assessment | None) -> str:
     if choice.is_forced:
         return "The model is left uncalibrated, as requested."
     if assessment is not None and assessment.verdict == "too few rows to judge":

@@ -70,9 +70,9 @@ def simplex_samples(
             yield rows / rows.sum(axis=-1, keepdims=True)
 
 
-def as_text(row: Floats, digits: int = 4) -> str:
+def as_text(row: Floats) -> str:
     """Return a short vector as text."""
-    return "(" + ", ".join(f"{float(x):.{digits}g}" for x in row) + ")"
+    return "(" + ", ".join(f"{float(x):.4g}" for x in row) + ")"
 
 
 @dataclass(frozen=True)
