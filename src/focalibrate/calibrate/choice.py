@@ -1,5 +1,6 @@
 """The automatic choice: methods cross-fitted, their average, and the rule that picks one."""
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -512,9 +513,16 @@ def fit(
         logits = option_rows(option_logits, labels, sample_weight=sample_weight)
         if method != AUTO and not METHODS[method].treats_alike:
             raise ValueError(f"`method` must treat options alike, got {method!r}.")
+    run: Any = fit_auto if method == AUTO else METHODS[method].fit
+    taken = inspect.signature(run).parameters.values()
+    named = [one.name for one in taken if one.kind is one.KEYWORD_ONLY]
+    known = [name for name in named if name not in ("probs", "sample_weight", "start")]
+    unknown = [name for name in options if name not in named]
+    if unknown and not any(one.kind is one.VAR_KEYWORD for one in taken):
+        has = f"it has {', '.join(known)}" if known else "it has none"
+        raise TypeError(f"`method={method!r}` has no option `{unknown[0]}`; {has}.")
     rows = read_given(logits, labels, probs=probs, sample_weight=sample_weight)
-    found: Calibrator
-    found = fit_auto(rows, **options) if method == AUTO else METHODS[method].fit(rows, **options)
+    found: Calibrator = run(rows, **options)
     if rows.n_rows > 1 and not rows.options and (rows.labels == rows.labels[0]).all():
         warn(f"every label is class {rows.labels[0]}, so nothing can be learned about the others.")
     return found

@@ -147,3 +147,10 @@ def test_rows_that_were_checked_are_not_looked_at_again():
     logits[7, 1] = np.nan
     with pytest.raises(ValueError, match="row 7 contains nan"):
         read_scores(logits, labels).check()
+
+
+@pytest.mark.parametrize("method", ["platt", "quadratic", "beta", "isotonic", "auto"])
+def test_an_option_that_a_method_does_not_have_is_named_with_those_it_has(rows_of, method):
+    logits, labels = rows_of(100, 2)
+    with pytest.raises(TypeError, match=f"`method='{method}'` has no option `foo`; it has "):
+        fit(logits, labels, method=method, foo=1)
