@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST, in IDX files."""
+"""Fashion-MNIST, in IDX files."""
 
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,6 @@ from focalibrate_papers.datasets._files import check_count, check_labels, need, 
 from focalibrate_papers.datasets._images import Pair, image_set
 from focalibrate_papers.datasets.dataset import Dataset, DataSetError, DatasetSource
 
-DIGITS = tuple("0123456789")
 CLOTHES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
     "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
