@@ -63,9 +63,8 @@ def sketch_command(
         focalibrate evaluate day1.sketch day2.sketch
     """
     if out.suffix != ".sketch":
-        raise click.BadParameter(
-            f"`-o` must end in .sketch, got {out.name}: pass {out.name.split('.')[0]}.sketch."
-        )
+        named = out.with_name(f"{out.name.split('.')[0]}.sketch")
+        raise click.BadParameter(f"`-o` must end in .sketch, got {out.name}: pass `-o {named}`.")
     folder = out.with_name(f"{out.name}.parts")
     for name, value in (("--from", start), ("--to", end)):
         if value is not None:

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -128,5 +129,7 @@ def test_an_evaluation_has_a_page(cli, tmp_path):
 
 
 def test_a_sketch_has_the_suffix_by_which_it_is_read_again(cli, val, tmp_path):
-    done = cli("sketch", val, "-o", tmp_path / "a.sketch.json", ok=False)
-    assert (done.returncode, "pass a.sketch" in done.stderr) == (2, True)
+    (tmp_path / "days").mkdir()
+    done = cli("sketch", val, "-o", "days/a.sketch.json", ok=False)
+    shown = " ".join(done.stderr.split())
+    assert (done.returncode, f"pass `-o {Path('days', 'a.sketch')}`" in shown) == (2, True)
