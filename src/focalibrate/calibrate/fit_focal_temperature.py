@@ -114,7 +114,7 @@ def fit_focal_temperature(
             rows, measure, some, grid, FocalTemperatureScaling, whole=whole_grid
         )
     if found.report and found.report.at_bound:
-        warn(at_the_edge(found))
+        warn(at_the_edge(found, "`gammas` or `temperatures`"))
     return found
 
 

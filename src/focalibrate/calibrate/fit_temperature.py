@@ -124,7 +124,7 @@ def fit_temperature(
             rows, measure, (0.0,), grid, lambda _, t: _calibrator(t, gamma), whole=whole_grid
         )
     if found.report and found.report.at_bound:
-        warn(at_the_edge(found))
+        warn(at_the_edge(found, "`temperatures`"))
     return found
 
 

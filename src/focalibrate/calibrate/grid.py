@@ -175,13 +175,12 @@ def lowest_on_grid(
     )
 
 
-def at_the_edge(found: Calibrator) -> str:
-    """Return a warning that the best parameters are at the edge of the range searched."""
+def at_the_edge(found: Calibrator, options: str) -> str:
+    """Return a warning that the best fit is at the edge of the range that `options` give."""
     return (
-        f"The best parameters, {found.describe()}, are at the edge of the range searched: the "
-        "criterion still falls there. If every row is right, fit on harder data; if classes are "
-        "masked by large finite logits, mask them with -inf; otherwise pass `temperatures` (and "
-        "`gammas`) that reach further."
+        f"The best fit, {found.describe()}, is at the edge of the range searched: the criterion "
+        "still falls there. If every row is right, fit on harder data; if classes are masked by "
+        f"large finite logits, mask them with -inf; otherwise pass {options} that reach further."
     )
 
 

@@ -140,7 +140,7 @@ def test_continuous_search_scales_with_the_logits(rows_of):
 @pytest.mark.parametrize("temperatures", [None, FINE_TEMPERATURES])
 def test_all_rows_right_stays_finite_and_says_so(temperatures):
     logits = 5.0 * np.eye(4)[[0, 1, 2, 3, 0]]
-    with pytest.warns(CalibrationWarning, match="at the edge of the range searched"):
+    with pytest.warns(CalibrationWarning, match="edge of the range.*`gammas` or `temperatures`"):
         found = fit_focal_temperature(
             logits, np.array([0, 1, 2, 3, 0]), criterion="nll", temperatures=temperatures
         )

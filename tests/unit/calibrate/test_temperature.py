@@ -143,7 +143,10 @@ def test_focal_criterion_returns_a_calibrator_with_recovery(rows_of):
 def test_all_rows_right_stays_finite_and_says_so(criterion):
     logits = 5.0 * np.eye(4)[[0, 1, 2, 3, 0]]
     gamma = 2.0 if criterion == "focal" else None
-    with pytest.warns(CalibrationWarning, match="at the edge of the range searched"):
+    says = (
+        "is at the edge of the range searched.* otherwise pass `temperatures` that reach further"
+    )
+    with pytest.warns(CalibrationWarning, match=says):
         found = fit_temperature(
             logits, np.array([0, 1, 2, 3, 0]), criterion=criterion, gamma=gamma
         )
