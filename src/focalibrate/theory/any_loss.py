@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from focalibrate._array import Array, Floats
 from focalibrate._check import check_count, check_n_classes
+from focalibrate._gradients import GradientField, ValueField, gradient_field, row_blocks
 from focalibrate._stable import log_softmax
-from focalibrate._stable.gradients import GradientField, ValueField, gradient_field, row_blocks
 from focalibrate.theory.loss_forms import LossForm, loss_form
 
 REASONS = {

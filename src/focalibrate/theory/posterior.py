@@ -15,8 +15,8 @@ from focalibrate._array import (
     working_dtype,
 )
 from focalibrate._check import check_gamma, check_logits, check_probs
+from focalibrate._gradients import gradient_field, value_field
 from focalibrate._stable import log_sigmoid, log_softmax
-from focalibrate._stable.gradients import gradient_field, value_field
 from focalibrate.theory.any_loss import CODES, Recovered, recover_by_gradient
 from focalibrate.theory.loss_forms import LossForm, loss_form
 from focalibrate.theory.training_conditions import per_class, shift_prior, undo_label_smoothing

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 
 from focalibrate import losses
-from focalibrate._stable.gradients import gradient_field, value_field
+from focalibrate._gradients import gradient_field, value_field
 from focalibrate.theory import (
     LOSS_FORMS,
     RecoveryWarning,

@@ -16,14 +16,16 @@ from focalibrate.nn._inputs import evaluating, to_device
 from focalibrate.nn.curvature._network import (
     Batches,
     Loss,
+    NotByExampleError,
     Parameters,
+    SplitTrace,
     batch_count,
     batch_total,
     call_model,
     check_batches,
+    second_products,
     select_parameters,
 )
-from focalibrate.nn.curvature._trace import NotByExampleError, SplitTrace, second_products
 
 
 @final
