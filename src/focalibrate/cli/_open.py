@@ -1,4 +1,4 @@
-"""How commands open predictions, read their rows or sketch them, and say what was read.
+"""How commands open predictions, read their rows or sketch them, with bars of progress.
 
 `apply` leaves a mark beside what it writes, so that no file is calibrated twice.
 """
@@ -7,18 +7,26 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.progress import Progress
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from focalibrate._atomic import atomic_path, json_text
 from focalibrate.calibrate import CalibrationWarning, Calibrator, GroupedCalibrator
-from focalibrate.cli._progress import counted, steps
 from focalibrate.cli._summary import say, say_what_was_read
 from focalibrate.engines import EngineError
 from focalibrate.io import (
@@ -302,3 +310,31 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+@contextmanager
+def progress_bar(*columns: ProgressColumn) -> Iterator[Progress]:
+    """Show a bar of these columns until the block ends."""
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        yield bar
+
+
+@contextmanager
+def steps(what: str, *, total: float | None = None) -> Iterator[Progress]:
+    """Show a step, which may get another name, and the percentage that is done of it."""
+    name = TextColumn("{task.description}", markup=False)  # a path may have [brackets]
+    with progress_bar(name, BarColumn(), TaskProgressColumn(), TimeElapsedColumn()) as bar:
+        bar.add_task(what, total=total)
+        yield bar
+
+
+@contextmanager
+def counted(name: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how many things are done; call what is yielded with that number and the total."""
+    text = TextColumn("{task.description}")
+    with progress_bar(text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

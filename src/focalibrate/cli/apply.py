@@ -12,13 +12,14 @@ from focalibrate._array import Floats
 from focalibrate.calibrate import Calibrator, GroupedCalibrator, PosteriorRecovery
 from focalibrate.cli._open import (
     calibrated_by,
+    counted,
     engine_errors,
     open_predictions,
     read_rows,
+    steps,
     write_mark,
 )
 from focalibrate.cli._options import collected, engine_options, force_option, prediction_options
-from focalibrate.cli._progress import counted, steps
 from focalibrate.cli._summary import say, say_what_was_read
 from focalibrate.io import (
     FORMATS,

@@ -14,8 +14,7 @@ from focalibrate._atomic import claim_folder
 from focalibrate.calibrate import METHODS
 from focalibrate.calibrate.methods import AVERAGE
 from focalibrate.cli import _options
-from focalibrate.cli._open import calibrated_by, engine_errors, open_predictions, working
-from focalibrate.cli._progress import steps
+from focalibrate.cli._open import calibrated_by, engine_errors, open_predictions, steps, working
 from focalibrate.cli._summary import (
     command_line,
     say,

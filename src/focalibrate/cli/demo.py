@@ -11,8 +11,8 @@ from rich.table import Table
 
 from focalibrate._atomic import claim_folder, finish_folder
 from focalibrate.calibrate import Calibrator, Identity
+from focalibrate.cli._open import steps
 from focalibrate.cli._options import OutPath, force_option, json_option, seed_option
-from focalibrate.cli._progress import steps
 from focalibrate.cli._summary import (
     command_line,
     say,

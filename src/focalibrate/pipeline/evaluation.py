@@ -19,8 +19,7 @@ from focalibrate.io import Predictions, SketchFile, align
 from focalibrate.io.formats.answers import LETTERS
 from focalibrate.metrics import Assessment, Cells, selective_accuracy
 from focalibrate.metrics.errors import MetricName
-from focalibrate.metrics.groups import GroupAssessment, WorstSlice
-from focalibrate.metrics.position import PositionBias, position_bias
+from focalibrate.metrics.groups import GroupAssessment, PositionBias, WorstSlice, position_bias
 from focalibrate.metrics.rows import renumbered, row_chunks
 from focalibrate.metrics.scores import ConfidentFraction
 from focalibrate.metrics.sketch import confident_of

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from focalibrate.cli._open import counted
 from focalibrate.cli._options import OutPath, engine_options
-from focalibrate.cli._progress import counted
 
 if TYPE_CHECKING:
     from focalibrate.engines import Backend

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from focalibrate.cli._progress import progress_bar
+from focalibrate.cli._open import progress_bar
 from focalibrate_papers.claims import SCAN, VERDICTS, Claim, Outcome, check_claim, select_claims
 
 INDENT = "    "

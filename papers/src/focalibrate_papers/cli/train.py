@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from focalibrate.cli._open import progress_bar
 from focalibrate.cli._options import OutPath
-from focalibrate.cli._progress import progress_bar
 from focalibrate.cli._summary import command_line
 
 if TYPE_CHECKING:
