@@ -20,7 +20,7 @@ from focalibrate.calibrate.log_odds import (
 from focalibrate.calibrate.methods import METHODS
 from focalibrate.calibrate.mixtures import Average, EnsembleTemperatureScaling
 from focalibrate.calibrate.one_vs_rest import HistogramBinning, IsotonicCalibration, VennAbers
-from focalibrate.calibrate.report import CalibrationWarning, FitReport
+from focalibrate.calibrate.optimise import CalibrationWarning, FitReport
 from focalibrate.calibrate.sigmoid import SigmoidCalibrator, fit_multilabel
 from focalibrate.calibrate.temperature import (
     FocalTemperatureScaling,

@@ -16,10 +16,11 @@ from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.optimise import (
     Design,
     MatrixDesign,
+    Minimum,
     VectorDesign,
     softmax_regression,
+    warn,
 )
-from focalibrate.calibrate.report import Minimum, warn
 from focalibrate.calibrate.rows import Rows, check_classes_present, working_precision
 from focalibrate.calibrate.temperature import recovered
 

@@ -15,7 +15,7 @@ import numpy as np
 from focalibrate._array import Array, is_numpy_array, like, namespace
 from focalibrate._atomic import atomic_path, json_text
 from focalibrate._check import check_logits, check_probs, in_class_order
-from focalibrate.calibrate.report import FitReport
+from focalibrate.calibrate.optimise import FitReport
 from focalibrate.calibrate.rows import (
     ScoreKind,
     as_array,

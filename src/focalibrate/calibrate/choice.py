@@ -14,7 +14,7 @@ from focalibrate._check import check_choice, check_gamma, check_open_interval
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.methods import AVERAGE, METHODS, MODEL, Method
 from focalibrate.calibrate.mixtures import average_of, average_weights, averaged_losses
-from focalibrate.calibrate.report import collected_warnings, warn
+from focalibrate.calibrate.optimise import collected_warnings, warn
 from focalibrate.calibrate.rows import (
     BLOCK_ENTRIES,
     LARGEST,

@@ -13,7 +13,7 @@ from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.fit_temperature import lowest_temperature
 from focalibrate.calibrate.focal_rows import CompressedLogits, focal_rows, weighted_mean
 from focalibrate.calibrate.grid import Criterion, at_the_edge, lowest_on_grid, read_grid
-from focalibrate.calibrate.report import Minimum, warn
+from focalibrate.calibrate.optimise import Minimum, warn
 from focalibrate.calibrate.rows import Rows, in_threads, read_given, thin_rows
 from focalibrate.calibrate.temperature import FocalTemperatureScaling
 

@@ -14,7 +14,7 @@ from focalibrate._check import check_choice, check_gamma, check_n_bins
 from focalibrate.calibrate.calibrator import Calibrator
 from focalibrate.calibrate.focal_rows import focal_rows
 from focalibrate.calibrate.grid import Criterion, at_the_edge, lowest_on_grid, read_grid
-from focalibrate.calibrate.report import Minimum, warn
+from focalibrate.calibrate.optimise import Minimum, warn
 from focalibrate.calibrate.rows import (
     Rows,
     in_threads,

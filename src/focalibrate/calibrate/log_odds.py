@@ -13,8 +13,7 @@ from focalibrate._check import check_choice
 from focalibrate._stable import log_sigmoid
 from focalibrate.calibrate.affine import MAX_LOG_ODDS
 from focalibrate.calibrate.calibrator import Calibrator
-from focalibrate.calibrate.optimise import logistic_objective, minimise_convex
-from focalibrate.calibrate.report import Minimum
+from focalibrate.calibrate.optimise import Minimum, logistic_objective, minimise_convex
 from focalibrate.calibrate.rows import Rows, check_classes_present
 
 PSEUDO_COUNT = 0.5

@@ -14,8 +14,7 @@ from focalibrate.calibrate.calibrator import (
     uniform,
 )
 from focalibrate.calibrate.fit_temperature import lowest_temperature
-from focalibrate.calibrate.optimise import minimise_convex
-from focalibrate.calibrate.report import Minimum
+from focalibrate.calibrate.optimise import Minimum, minimise_convex
 from focalibrate.calibrate.rows import Rows
 from focalibrate.calibrate.temperature import TemperatureScaling, recovered
 

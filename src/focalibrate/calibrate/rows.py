@@ -35,7 +35,7 @@ from focalibrate._check import (
     is_whole,
     labels_for,
 )
-from focalibrate.calibrate.report import CalibrationWarning, FitReport, Minimum, warn
+from focalibrate.calibrate.optimise import CalibrationWarning, FitReport, Minimum, warn
 from focalibrate.metrics.rows import row_chunks
 
 if TYPE_CHECKING:
