@@ -29,9 +29,9 @@ MEMORY_BAR = 3.0
 """Most memory of the largest job, as a multiple of the file size."""
 
 
-def write_file(path: Path, n: int, k: int) -> None:
+def write_file(path: Path, n: int, k: int, *, seed: int = 0) -> None:
     """Write logits of an overconfident model whose accuracy is about 0.75."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     logits = 1.5 * rng.standard_normal((n, k), dtype=np.float32)
     labels = rng.integers(k, size=n)
     logits[np.arange(n), labels] += rng.uniform(0, 7 if k <= 20 else 11, n).astype(np.float32)

@@ -27,7 +27,7 @@ def many_rows(folder: Path) -> list[Row]:
     """Calibrate 200,000 rows of 1000 classes in parts, by all default methods."""
     n, k = MANY
     for i in range(PARTS):
-        write_file(folder / f"part-{i}.npz", n // PARTS, k)
+        write_file(folder / f"part-{i}.npz", n // PARTS, k, seed=i)
     size = sum(path.stat().st_size for path in folder.glob("*.npz"))
     words = ["calibrate", str(folder / "part-*.npz"), "-o", str(folder / "out")]
     wall, cpu, memory = run_command(words, cwd=folder)
