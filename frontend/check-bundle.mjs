@@ -1,4 +1,4 @@
-// Proves that the bundle committed inside the Python package is what these sources build, and
+// Proves that the bundles committed inside the Python packages are what these sources build, and
 // that the lock file names no host. Exit status 1 where not.
 
 import { execFileSync } from 'node:child_process';
@@ -8,18 +8,24 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const committed = join(here, '../src/focalibrate/report/static');
+const committed = {
+  'report.js': join(here, '../src/focalibrate/report/static/report.js'),
+  'report.css': join(here, '../src/focalibrate/report/static/report.css'),
+  'dynamics.js': join(here, '../papers/src/focalibrate_papers/static/dynamics.js'),
+};
 const fresh = mkdtempSync(join(tmpdir(), 'focalibrate-bundle-'));
 const problems = [];
 
 try {
-  execFileSync(process.execPath, [join(here, 'node_modules/vite/bin/vite.js'), 'build', '--logLevel', 'warn'], {
-    cwd: here,
-    env: { ...process.env, FOCALIBRATE_BUNDLE_DIR: fresh },
-    stdio: ['ignore', 'inherit', 'inherit'],
-  });
-  for (const name of ['report.js', 'report.css']) {
-    const [a, b] = [fresh, committed].map((folder) => readFileSync(join(folder, name), 'utf8'));
+  for (const mode of ['production', 'dynamics']) {
+    execFileSync(process.execPath, [join(here, 'node_modules/vite/bin/vite.js'), 'build', '--logLevel', 'warn', '--mode', mode], {
+      cwd: here,
+      env: { ...process.env, FOCALIBRATE_BUNDLE_DIR: fresh },
+      stdio: ['ignore', 'inherit', 'inherit'],
+    });
+  }
+  for (const [name, path] of Object.entries(committed)) {
+    const [a, b] = [join(fresh, name), path].map((file) => readFileSync(file, 'utf8'));
     if (a !== b) problems.push(`${name} differs from a fresh build. Run \`npm run build\` and commit the result.`);
     // What would end the script element, or ask a network for something.
     if (name.endsWith('.js') && /<\/script|<!--/i.test(b)) problems.push(`${name} holds </script or <!--, which would end it inside a page.`);
@@ -37,4 +43,4 @@ try {
 
 for (const problem of problems) console.error(problem);
 if (problems.length > 0) process.exit(1);
-console.log('The bundle equals a fresh build.');
+console.log('The bundles equal a fresh build.');

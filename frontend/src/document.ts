@@ -1,4 +1,4 @@
-// The JSON inside a page, as src/focalibrate/report/page.py and dynamics.py write it (schema 3).
+// The JSON inside a page, as src/focalibrate/report/page.py and the dynamics_page.py of papers write it (schema 3).
 
 export const SCHEMA = 3;
 

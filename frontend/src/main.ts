@@ -1,22 +1,9 @@
-// A page: reads its data, draws what the data is of.
+// The pages of focalibrate: one of a comparison of calibrators, or of models.
 
 import './style.css';
-import { SCHEMA, type DynamicsDocument, type ModelsDocument, type ReportDocument } from './document';
-import { h } from './dom';
-import { dynamicsPage } from './dynamics/page';
+import type { ModelsDocument, ReportDocument } from './document';
 import { modelsPage } from './models';
 import { reportPage } from './report';
+import { start } from './start';
 
-async function start(): Promise<void> {
-  const app = document.getElementById('app')!;
-  const doc = JSON.parse(document.getElementById('focalibrate-data')!.textContent!) as ReportDocument | DynamicsDocument | ModelsDocument;
-  if (doc.schema !== SCHEMA) throw new Error(`This page reads data of schema ${SCHEMA}, found ${doc.schema}.`);
-  app.replaceChildren(...('kind' in doc ? (doc.kind === 'models' ? modelsPage(doc) : dynamicsPage(doc)) : await reportPage(doc)));
-  document.documentElement.dataset.ready = 'true';
-}
-
-start().catch((error: unknown) => {
-  const message = error instanceof Error ? error.message : String(error);
-  document.getElementById('app')!.replaceChildren(h('p', { role: 'alert' }, `The report could not be drawn: ${message}`));
-  console.error(error);
-});
+start<ReportDocument | ModelsDocument>((doc) => ('kind' in doc ? modelsPage(doc) : reportPage(doc)));

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def dynamics_data(folder: str | Path, *, provenance: Provenance) -> PageData:
     """Gather what the page of a run shows; see `write_dynamics`."""
     import tomllib
 
-    folder = Path(folder)
+    folder, static = Path(folder), files("focalibrate_papers") / "static"
     absent = [name for name in FILES if not (folder / name).is_file()]
     if absent:
         raise ValueError(
@@ -81,7 +82,8 @@ def dynamics_data(folder: str | Path, *, provenance: Provenance) -> PageData:
             "seconds": _seconds(folder),
             "next": [next_command(folder, recipe)],
             "provenance": asdict(provenance) | {"files": [asdict(f) for f in provenance.files]},
-        }
+        },
+        script=(static / "dynamics.js").read_text(encoding="utf-8"),
     )
 
 

@@ -52,6 +52,8 @@ class PageData:
 
     document: dict[str, Any]
     """JSON: finite numbers, text, lists"""
+    script: str | None = None
+    """what draws it; None: the script of this package"""
 
     def to_json(self) -> str:
         """Return the document as compact JSON."""
@@ -92,7 +94,7 @@ def escape_json(text: str) -> str:
 def render_report(data: PageData) -> str:
     """Return the page as text: template, bundle and data, with a policy that allows no request."""
     static = files("focalibrate.report") / "static"
-    script = (static / "report.js").read_text(encoding="utf-8")
+    script = data.script or (static / "report.js").read_text(encoding="utf-8")
     style = (static / "report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
