@@ -13,7 +13,7 @@ from focalibrate.curvature import (
     lambda_min,
     spectral_density,
 )
-from focalibrate.nn import CurvatureRegularisedLoss, FocalLoss, HessianOperator
+from focalibrate.nn import CurvatureRegularisedLoss, FocalLoss, GGNOperator, HessianOperator
 
 
 @pytest.fixture(scope="module", params=["g0", "g0.5", "g1"])
@@ -31,10 +31,10 @@ def oracle(request, oracles):
     return numbers[request.param], model, loss, batches
 
 
-@pytest.fixture(scope="module")
-def operator(oracle):
+@pytest.fixture(scope="module", params=[HessianOperator, GGNOperator])
+def operator(request, oracle):
     _, model, loss, batches = oracle
-    return HessianOperator(model, loss, batches)
+    return request.param(model, loss, batches)
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """The losses of `focalibrate.losses` and fitted calibrators as PyTorch modules (needs torch)."""
 
 from focalibrate.nn.calibrator import CalibratedModel, CalibratorModule
-from focalibrate.nn.curvature import CurvatureRegularisedLoss, HessianOperator
+from focalibrate.nn.curvature import CurvatureRegularisedLoss, GGNOperator, HessianOperator
 from focalibrate.nn.focal import FocalLoss
 from focalibrate.nn.monitor import CalibrationMonitor, MonitorMetrics
 from focalibrate.nn.row_losses import (
@@ -21,6 +21,7 @@ __all__ = [
     "CurvatureRegularisedLoss",
     "DualFocalLoss",
     "FocalLoss",
+    "GGNOperator",
     "HessianOperator",
     "MMCELoss",
     "MonitorMetrics",

@@ -11,7 +11,9 @@ contribute to the trace: each layer gets its own random vectors.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias, final
 
 import torch
@@ -82,6 +84,16 @@ def call_model(model: nn.Module, parameters: Mapping[str, Tensor], inputs: Any) 
     if not parameters:
         return model(*positional, **named)
     return functional_call(model, dict(parameters), positional, named)
+
+
+def load_forward_mode() -> None:
+    """Load torch's forward-mode rules, which emits a warning (about `torch.jit`) the first time.
+
+    The warning is about torch's own code and would otherwise appear at the first product.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import_module("torch._decomp.decompositions_for_jvp")
 
 
 Loss = Callable[[Any, Tensor], Tensor]
@@ -159,6 +171,7 @@ class SplitTrace:
         parameters: by name.
         n_vectors: passes for examples and layers together.
         rng: generator of the random signs.
+        with_model: whether to add the model's own second derivatives.
     """
 
     def __init__(
@@ -169,10 +182,11 @@ class SplitTrace:
         *,
         n_vectors: int,
         rng: torch.Generator,
+        with_model: bool,
     ) -> None:
         self._model, self._loss, self._parameters = model, loss, parameters
         self._n_vectors, self._rng = n_vectors, rng
-        self._curved: list[Layer] | None = None
+        self._curved: list[Layer] | None = None if with_model else []
         self._value = self._variance = 0.0
         self._n_passes = {"examples": 0, "layers": 0}
 

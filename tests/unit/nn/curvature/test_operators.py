@@ -1,4 +1,4 @@
-"""Products with the Hessian, against dense float64 matrices."""
+"""Products with the Hessian and the Gauss-Newton matrix, against dense float64 matrices."""
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from focalibrate.nn import (
     BrierLoss,
     DualFocalLoss,
     FocalLoss,
+    GGNOperator,
     HessianOperator,
     MMCELoss,
     ProperFocalLoss,
@@ -107,7 +108,6 @@ def test_matvec_is_a_column_of_the_block():
         assert_allclose(operator.matvec(V[:, i]), block[:, i], atol=1e-13)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own forward mode
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-6)])
 @pytest.mark.parametrize("loss", [cross_entropy, FocalLoss(2.0)], ids=["ce", "focal"])
 def test_forward_over_reverse_gives_the_same_numbers(loss, dtype, tolerance):
@@ -140,6 +140,32 @@ def test_frozen_parameters_do_not_count():
     model[0].requires_grad_(False)
     operator = HessianOperator(model, cross_entropy, batches_of(x, y))
     assert operator.parameter_names == ["2.weight", "2.bias"]
+
+
+@pytest.mark.parametrize("gamma", [0.0, 2.0])
+def test_gauss_newton_against_its_definition(gamma):
+    model, loss, (x, y) = mlp(), FocalLoss(gamma), data()
+    names = dict(model.named_parameters())
+    want = 0.0
+    for xi, yi in zip(x, y, strict=True):
+        jacobian = torch.func.jacrev(lambda p, xi=xi: functional_call(model, p, (xi,)))(
+            {k: p.detach() for k, p in names.items()}
+        )
+        J = torch.cat([j.reshape(3, -1) for j in jacobian.values()], dim=1)
+        H = torch.autograd.functional.hessian(
+            lambda z, yi=yi: loss(z[None], yi[None]), model(xi).detach()
+        )
+        want = want + J.T @ H @ J / len(x)
+    operator = GGNOperator(model, loss, batches_of(x, y))
+    assert_allclose(as_matrix(operator), want, atol=1e-12)
+
+
+def test_gauss_newton_of_a_linear_model_is_the_hessian():
+    torch.manual_seed(0)
+    model, (x, y) = nn.Linear(4, 3).double(), data()
+    batches = batches_of(x, y)
+    hessian = as_matrix(HessianOperator(model, FocalLoss(2.0), batches))
+    assert_allclose(as_matrix(GGNOperator(model, FocalLoss(2.0), batches)), hessian, atol=1e-13)
 
 
 def test_float32_and_a_loader():
@@ -275,3 +301,24 @@ class TestBadInput:
         x, y = data()
         with pytest.raises(ValueError, match=r"must have 51 rows, .* got shape \[50, 1\]"):
             HessianOperator(mlp(), cross_entropy, [(x, y)]).matvec(np.zeros(50))
+
+
+@pytest.mark.parametrize("loss", [nn.MSELoss(), nn.HuberLoss(delta=0.5), nn.SmoothL1Loss()])
+def test_losses_of_regression(loss):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
+    x, y = torch.randn(9, 3).double(), torch.randn(9, 2).double()
+    names = [name for name, _ in model.named_parameters()]
+    sizes = [p.numel() for p in model.parameters()]
+
+    def output(flat):
+        parts = zip(flat.split(sizes), model.parameters(), strict=True)
+        own = dict(zip(names, (part.view_as(p) for part, p in parts), strict=True))
+        return torch.func.functional_call(model, own, (x,)).flatten()
+
+    theta = torch.cat([p.detach().flatten() for p in model.parameters()])
+    J = torch.autograd.functional.jacobian(output, theta)
+    H = torch.autograd.functional.hessian(lambda z: loss(z.view_as(y), y), output(theta).detach())
+    operator = GGNOperator(model, loss, [(x[:4], y[:4]), (x[4:], y[4:])])
+    assert_allclose(as_matrix(operator), (J.T @ H @ J).numpy(), atol=1e-14)
+    assert_allclose(operator.trace().value, torch.trace(J.T @ H @ J), rtol=1e-12)

@@ -8,9 +8,10 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from focalibrate.curvature import hutchinson_trace
-from focalibrate.nn import DualFocalLoss, FocalLoss, HessianOperator, MMCELoss
+from focalibrate.nn import DualFocalLoss, FocalLoss, GGNOperator, HessianOperator, MMCELoss
 from focalibrate_papers.models.resnet import ResNet
 
+OPERATORS = [HessianOperator, GGNOperator]
 K = 5
 
 
@@ -47,9 +48,10 @@ LOSSES = {
 }
 
 
+@pytest.mark.parametrize("operator_class", OPERATORS)
 @pytest.mark.parametrize("name", LOSSES)
-def test_it_is_exact_where_the_model_is_linear_in_pieces(name):
-    operator = HessianOperator(mlp(nn.ReLU()), LOSSES[name], batches_of(*data()))
+def test_it_is_exact_where_the_model_is_linear_in_pieces(name, operator_class):
+    operator = operator_class(mlp(nn.ReLU()), LOSSES[name], batches_of(*data()))
     got = operator.trace(n_vectors=K)
     assert got.method == "by example and layer"
     assert got.standard_error == 0.0
@@ -98,17 +100,18 @@ class Tied(nn.Module):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("model", "n_vectors"),
+    ("model", "operator_class", "n_vectors"),
     [
-        (mlp(nn.Tanh()), 2),  # layers share vectors
-        (mlp(nn.Tanh()), 7),
-        (mlp(nn.Tanh()), 15),  # exact in the examples
-        (Tied(), 6),
+        (mlp(nn.Tanh()), HessianOperator, 2),  # layers share vectors
+        (mlp(nn.Tanh()), HessianOperator, 7),
+        (mlp(nn.Tanh()), HessianOperator, 15),  # exact in the examples
+        (mlp(nn.Tanh(), n_classes=8), GGNOperator, 4),
+        (Tied(), HessianOperator, 6),
     ],
-    ids=["shared", "apart", "exact", "tied"],
+    ids=["shared", "apart", "exact", "gauss-newton", "tied"],
 )
-def test_it_is_unbiased_and_its_error_is_right(model, n_vectors):
-    operator = HessianOperator(model, FocalLoss(3.0), batches_of(*data(14)))
+def test_it_is_unbiased_and_its_error_is_right(model, operator_class, n_vectors):
+    operator = operator_class(model, FocalLoss(3.0), batches_of(*data(14)))
     runs = [operator.trace(n_vectors=n_vectors, seed=s) for s in range(32)]
     values = np.array([r.value for r in runs])
     spread = values.std(ddof=1)
