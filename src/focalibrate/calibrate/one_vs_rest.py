@@ -107,12 +107,15 @@ class IsotonicCalibration(Calibrator):
         check_curves(self.scores, self.values, ("scores", "values"), longer=0)
 
     def _probs(self, x: Array) -> Array:
+        xp = namespace(x)
+
         def curves(p: Array) -> Array:
             knots, values = self._tables
             after = count_below(_rounded(p), knots, side="right")
             x0, x1 = entries(knots, after - 1, p), entries(knots, after, p)
             y0, y1 = entries(values, after - 1, p), entries(values, after, p)
-            return y0 + (y1 - y0) * ((p - x0) / (x1 - x0))
+            # p is below x0 where it was rounded up to it
+            return y0 + (y1 - y0) * xp.clip((p - x0) / (x1 - x0), 0.0, None)
 
         return recalibrated(x, curves)
 

@@ -151,7 +151,6 @@ def show_groups(groups: Sequence[GroupAssessment], worst: WorstSlice | None) -> 
 
 
 def _show_own_calibrators(found: GroupChoice) -> None:
-    """Print which groups get a calibrator of their own."""
     for trial in found.trials:
         if trial.is_better:
             say(

@@ -221,7 +221,6 @@ def calibrate_command(
 
 
 def _say_precision(scan: Scan, result: CalibrationResult) -> None:
-    """Print the average precision of detections before and after."""
     rows = scan.read()
     matched = rows.layout.matched
     probs = np.concatenate(list(calibrated_blocks(result.calibrator, rows)))
@@ -277,6 +276,5 @@ def _next_commands(
 
 
 def _as_typed(name: str, value: Any) -> list[str]:
-    """Return an option of the command line as it was given."""
     values = value if isinstance(value, tuple) else (value,)
     return [word for one in values for word in (f"--{name.replace('_', '-')}", str(one))]

@@ -73,6 +73,11 @@ def compare_command(
     if len(set(names)) < len(names):
         names = [str(path) for path in models]
     applied: Sequence[Calibrator | None] = [None for _ in models]
+    if on is None and any(path.name == "calibrator.json" for path in models):
+        words = " ".join(map(str, models))
+        raise click.UsageError(
+            f"Name the predictions: `focalibrate compare {words} --on test.npz`."
+        )
     if on is None:
         first = read_rows(open_predictions(models[0], options))
         given = [first]
@@ -119,7 +124,6 @@ def _loaded(path: Path) -> Calibrator:
 
 
 def _show(compared: ModelComparison) -> None:
-    """Print the tables, which model is best, and whether each is calibrated."""
     show_table(models_table(compared))
     if compared.groups:
         show_table(models_by_group_table(compared))

@@ -147,7 +147,6 @@ def threshold_command(
 
 
 def _show_per_class(found: Sequence[Measure], *, as_json: bool) -> None:
-    """Print the score from which the detections of each class have the least LRP error."""
     if as_json:
         known = [asdict(one) | ({"estimate": None} if one.low is None else {}) for one in found]
         say_json(known)

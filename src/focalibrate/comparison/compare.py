@@ -252,8 +252,8 @@ def _folds(rows: Rows, n_folds: int | None, seed: int, cluster: NDArray[np.intp]
     n = max(2, fold_count(rows)) if n_folds is None else n_folds
     if rows.n_rows < n:
         raise ValueError(
-            f"`val_logits` must have at least {n} rows to cross-validate, got {rows.n_rows}. "
-            "Pass more rows, a test set, or fewer `n_folds`."
+            f"There must be at least {n} rows to cross-validate, got {rows.n_rows}. Pass more, or "
+            "a test set (command line: --test test.csv)."
         )
     if cluster is not None and len(cluster) != rows.n_rows:
         raise ValueError(

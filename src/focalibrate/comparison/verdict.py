@@ -89,6 +89,9 @@ def verdict(
         gain = f"{gain} {by_group.summary}."
     is_repaired = has_groups or not (is_kept or _is_within_noise(choice, assessment))
     status = _status(assessment, is_repaired=is_repaired)
+    is_calm = assessment is not None and assessment.verdict != "miscalibrated"
+    if is_calm and is_repaired and not (has_groups or choice.is_forced):
+        gain = f"Even so: {gain}"
     return Verdict(
         status="check the data" if doubts else status,
         headline=_direction(comparison) if assessment is None else assessment.summary,
@@ -103,10 +106,10 @@ def verdict(
 def assessed(assessment: Assessment) -> Verdict:
     """Return the verdict on one model that was evaluated, not calibrated."""
     status: Status
-    if not assessment.detectable <= TOO_COARSE:
-        status, advice = "too few rows", "Collect more labelled rows and run this again."
-    elif assessment.verdict == "miscalibrated":
+    if assessment.verdict == "miscalibrated":
         status, advice = "repairable", "Fit a calibrator: `focalibrate calibrate`."
+    elif not assessment.detectable <= TOO_COARSE:
+        status, advice = "too few rows", "Collect more labelled rows and run this again."
     else:
         status, advice = "good", "Keep using these probabilities."
     return Verdict(status, assessment.summary, line=_line(assessment), advice=advice)

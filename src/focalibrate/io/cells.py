@@ -390,7 +390,6 @@ def _lists(words: Sequence[str]) -> NDArray[np.float64] | None:
 
 
 def _matrix(column: Any, path: Path) -> NDArray[Any]:
-    """Return a list column as ``[n, K]``."""
     if column.null_count:
         missing = np.flatnonzero(as_numpy(column.is_null()))
         raise RowError(

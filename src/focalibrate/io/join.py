@@ -64,7 +64,7 @@ def _notes(found: Predictions) -> Iterator[str]:
         yield f"{found.n_rounded} rows {rule}"
     zeros = int((found.scores == 0).any(axis=1).sum()) if found.kind == "probs" else 0
     if zeros:
-        rows = "1 row has" if zeros == 1 else f"{zeros} rows have"
+        rows = "1 row has" if zeros == 1 else f"{zeros:,} rows have"
         yield f"{rows} a probability of exactly 0"
     y, names = found.labels, found.class_names
     if y is not None and len(y) >= LEAST_ROWS and (y == y[0]).all():

@@ -44,7 +44,8 @@ class GroupAssessment(EventFinding):
     def summary(self) -> str:
         """The finding as a sentence."""
         name = self.group.strip() or "(empty)"
-        text = f"{self.column} = {name} ({self.n:,} rows): {self.verdict}"
+        rows = "1 row" if self.n == 1 else f"{self.n:,} rows"
+        text = f"{self.column} = {name} ({rows}): {self.verdict}"
         if self.verdict != "miscalibrated":
             return text
         text += f" ({p_text(self.p_adjusted, n_draws=self._n_allowed)}, corrected)"

@@ -72,7 +72,8 @@ class Threshold:
             best = f"the best that can be promised is {self._text(self.best_bound)}"
             if math.isnan(self.best_bound):
                 best = "there are too few for any promise of this size"
-            return f"No threshold promises {what} with {sure} on these {self.n:,} rows: {best}."
+            rows = "this 1 row" if self.n == 1 else f"these {self.n:,} rows"
+            return f"No threshold promises {what} with {sure} on {rows}: {best}."
         return (
             f"Accept confidences of at least {self.threshold:.4g}: {100 * self.coverage:.1f} % of "
             f"the rows pass, with {what} ({sure}; {self._text(self.estimate)} on these rows)."

@@ -433,7 +433,6 @@ def _by_group(
 
 
 def _files(records: Sequence[dict[str, Any] | None]) -> tuple[SourceFile, ...]:
-    """Return the files behind the rows fitted on and those evaluated on."""
     files = []
     for record, role in zip(records, ("fitted on", "evaluated on"), strict=False):
         if record is None:

@@ -71,11 +71,7 @@ class Zeros:
         return Zeros(self.n_rows + other.n_rows, min(self.least, other.least))
 
     def rule(self, n_classes: int) -> tuple[float, tuple[str, ...]]:
-        """Return how much of the uniform distribution is mixed in, and a note that says so.
-
-        To a calibrator, a probability of 0 is half the smallest positive one: see
-        `zero_mix_below`. The uncalibrated model is evaluated as it is.
-        """
+        """Return how much of the uniform distribution is mixed in, and a note that says so."""
         if not self.n_rows:
             return 0.0, ()
         return zero_mix_below(self.least, n_classes), (

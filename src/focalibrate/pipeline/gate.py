@@ -464,7 +464,6 @@ def _json_record(path: Path) -> dict[str, Any] | None:
 
 
 def _from_record(path: Path, record: dict[str, Any]) -> LossMean:
-    """Return the mean log loss in a file of results."""
 
     def at(keys: tuple[str, ...]) -> Any:
         found: Any = record

@@ -225,7 +225,11 @@ class GateResult:
     @property
     def summary(self) -> str:
         """The finding in a few words."""
-        return f"{STATUSES[self.status].summary}: {self.name}, {self.n_rows:,} rows"
+        return f"{STATUSES[self.status].summary}: {self.name}, {self._rows}"
+
+    @property
+    def _rows(self) -> str:
+        return "1 row" if self.n_rows == 1 else f"{self.n_rows:,} rows"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, for JSON."""
@@ -249,7 +253,7 @@ class GateResult:
         lines = [
             f"### Calibration check: {_sign(self.status)}",
             "",
-            f"`{_cell(self.name)}`: {self.n_rows:,} rows, {self.n_classes} classes"
+            f"`{_cell(self.name)}`: {self._rows}, {self.n_classes} classes"
             + (f"; baseline: `{_cell(self.baseline)}`" if self.baseline else ""),
             "",
             "| limit | allowed | measured | at least | at most | |",

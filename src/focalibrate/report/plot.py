@@ -272,7 +272,6 @@ def _note(ax: "Axes", text: str) -> None:
 
 
 def _counts(ax: "Axes", table: Cells) -> None:
-    """Draw the number of examples per bin above the diagram."""
     filled = table.weight > 0
     left, width, count = (
         table.edges[:-1][filled],
@@ -438,7 +437,6 @@ def _arrows(ax: "Axes", start: Floats, move: Floats, *, color: str, label: str) 
 
 
 def _axes(ax: Any) -> "Axes":
-    """Return `ax`, or the Axes of a new figure."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:

@@ -70,3 +70,10 @@ def test_columns_taken_in_pieces_give_the_same(rows_of, monkeypatch):
 def test_bad_curves_are_refused(scores, values, message):
     with pytest.raises(ValueError, match=message):
         IsotonicCalibration(scores, values)
+
+
+def test_a_probability_rounded_up_to_a_knot_is_not_below_the_curve():
+    calibrator = IsotonicCalibration(((0.0, 2e-12, 3e-12, 1.0),) * 2, ((0.0, 0.0, 0.5, 1.0),) * 2)
+    found = calibrator.probs(probs=np.array([[1.8e-12, 1 - 1.8e-12]]))
+    assert_allclose(found, [[0.0, 1.0]], atol=1e-9)
+    assert found.min() >= 0

@@ -122,3 +122,9 @@ def test_logs_of_other_names_are_paired_by_document(cli, tmp_path):
         (tmp_path / f"{name}.jsonl").write_text(text)
     found = json.loads(cli("compare", "base.jsonl", "tuned.jsonl", "--json").stdout)
     assert found["differences_to_best"][0]["scores"]["nll"]["estimate"] == pytest.approx(0.0)
+
+
+def test_calibrators_without_predictions_are_given_the_option(cli, val):
+    done = cli("compare", "report/calibrator.json", "raw", ok=False)
+    assert done.returncode == 2
+    assert "`focalibrate compare report/calibrator.json raw --on test.npz`" in done.stderr

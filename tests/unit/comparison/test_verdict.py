@@ -5,6 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from focalibrate.comparison import choose, compare_methods, verdict
+from focalibrate.comparison.verdict import assessed
 from focalibrate.metrics import assess
 
 
@@ -85,3 +86,11 @@ def test_doubts_about_the_data_come_first(overconfident):
     said = verdict(found, choose(found), doubts=["The labels are of other rows. Join them."])
     assert said.status == "check the data"
     assert said.advice == "The labels are of other rows. Join them."
+
+
+def test_what_is_found_in_few_rows_is_found():
+    probs = np.tile([0.0, 1.0], (20, 1))  # always certain, half of the time wrong
+    said = assessed(assess(probs, np.arange(20) % 2))
+    assert (said.status, said.advice[:16]) == ("repairable", "Fit a calibrator")
+    few = assess(np.tile([0.5, 0.5], (20, 1)), np.arange(20) % 2)
+    assert assessed(few).status == "too few rows"

@@ -348,7 +348,6 @@ def _chosen(keys: list[Key], table: Table, head: Table, request: Request) -> Key
 
 
 def _knows_all(key: Key, head: Table) -> bool:
-    """Return whether every row has its own name in the file of labels."""
     return key.is_unique and bool((key.rows_of(key.names(head)) >= 0).all())
 
 
@@ -397,7 +396,6 @@ def _is_usable(table: Table, position: int) -> bool:
 
 
 def _is_date(table: Table, position: int) -> bool:
-    """Return whether a typed column holds dates or times."""
     kind = getattr(table.data[position], "type", None)
     return kind is not None and bool(pa.types.is_temporal(kind))
 
@@ -436,7 +434,6 @@ def _one_way(word: str) -> str:
 
 
 def _joined(keys: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the names that several columns make together."""
     return np.array(["\x1f".join(names) for names in zip(*keys, strict=True)])
 
 
