@@ -6,7 +6,7 @@ or `vmap` the checks on shapes and dtypes remain.
 
 import math
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -494,7 +494,8 @@ def labels_for(scores: Any, labels: Any, class_names: Sequence[str] | None = Non
     Raises:
         ValueError: labels are text that no column is called, or the rows are in another order.
     """
-    _check_same_order(scores, labels)
+    check_same_order(scores, {"labels": labels})
+    check_same_names(scores, class_names)
     found = array_of(labels)
     names = column_names(scores) if class_names is None else tuple(map(str, class_names))
     if not isinstance(found, np.ndarray) or found.ndim != 1:
@@ -522,18 +523,34 @@ def labels_for(scores: Any, labels: Any, class_names: Sequence[str] | None = Non
     )
 
 
-def _check_same_order(scores: Any, labels: Any) -> None:
-    """Raise if both have an index, the same but in another order."""
-    one, other = getattr(scores, "index", None), getattr(labels, "index", None)
-    if not (hasattr(one, "difference") and hasattr(other, "difference")):  # pandas only
+def check_same_order(first: Any, others: Mapping[str, Any], *, name: str = "scores") -> None:
+    """Raise if one of `others` has the index of `first` in another order; pandas only."""
+    index = getattr(first, "index", None)
+    for what, values in others.items():
+        other = getattr(values, "index", None)
+        if not (hasattr(index, "difference") and hasattr(other, "difference")):
+            continue
+        if index is None or other is None or len(index) != len(other) or index.equals(other):
+            continue
+        if index.is_unique and other.is_unique and not len(index.difference(other, sort=False)):
+            raise ValueError(
+                f"The {name} and `{what}` have the same index in another order. If rows belong "
+                f"together by index, pass `{what}.reindex({name}.index)`; if by position, "
+                f"`{what}.to_numpy()`."
+            )
+
+
+def check_same_names(scores: Any, class_names: Sequence[str] | None) -> None:
+    """Raise if the columns of a data frame are called as the classes, in another order."""
+    names = column_names(scores)
+    if names is None or class_names is None:
         return
-    if one is None or other is None or len(one) != len(other) or one.equals(other):
-        return
-    if one.is_unique and other.is_unique and not len(one.difference(other, sort=False)):
+    given = [str(name) for name in class_names]
+    if sorted(names) == sorted(given) and list(names) != given:
         raise ValueError(
-            "The scores and `labels` have the same index in another order. If rows belong "
-            "together by index, pass `labels.reindex(scores.index)`; if by position, "
-            "`labels.to_numpy()`."
+            f"`class_names` are the columns in another order: {_listing(given)}, but the columns "
+            f"are {_listing(names)}. Leave `class_names` away, as the columns name the classes; "
+            f"for numbers as labels, choose the columns in their order: `df[{given[:SHOWN]!r}]`."
         )
 
 

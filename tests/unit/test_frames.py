@@ -90,6 +90,48 @@ def test_rows_in_another_order_are_refused():
     assert assess(FRAME, TEXT.reset_index(drop=True)).n == 300  # no row has the same name
 
 
+SURE = pd.Series(P.max(axis=1), name="confidence")
+RIGHT = pd.Series(P.argmax(axis=1) == Y, name="correct")
+IDS = pd.Series(np.arange(len(Y)) // 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        *((assess, what) for what in ("correct", "cluster", "sample_weight")),
+        *(
+            (focalibrate.calibrate_predictions, what)
+            for what in ("correct", "cluster", "sample_weight", "groups")
+        ),
+    ],
+)
+def test_events_clusters_weights_and_groups_in_another_order_are_refused(call, what):
+    options = {"confidence": SURE, "correct": RIGHT} | (FAST if call is not assess else {})
+    given = RIGHT if what == "correct" else IDS if what in ("cluster", "groups") else IDS * 0 + 1.5
+    moved = given.sample(frac=1, random_state=1)
+    name = "site" if what == "groups" else what
+    with pytest.raises(ValueError, match=rf"`{name}` have the same index in another order\. "):
+        call(**options | {what: {"site": moved} if what == "groups" else moved})
+    again = moved.reindex(SURE.index)
+    if call is assess:
+        assert call(**options | {what: again}) == call(**options | {what: again.to_numpy()})
+
+
+def test_weights_of_a_fit_in_another_order_are_refused():
+    weights = pd.Series(np.linspace(1, 2, len(Y)), index=FRAME.index)
+    with pytest.raises(ValueError, match="`sample_weight` have the same index in another order"):
+        focalibrate.fit(probs=FRAME, labels=TEXT, sample_weight=weights.sort_index())
+
+
+@pytest.mark.parametrize("labels", [TEXT, Y])
+@pytest.mark.parametrize(
+    "call", [assess, lambda p, y, **o: focalibrate.calibrate_predictions(probs=p, labels=y, **o)]
+)
+def test_class_names_that_are_the_columns_in_another_order_are_refused(call, labels):
+    with pytest.raises(ValueError, match="`class_names` are the columns in another order"):
+        call(FRAME, labels, class_names=NAMES[::-1])
+
+
 def test_text_needs_names():
     with pytest.raises(ValueError, match=r"`labels` are text \(cat, dog, owl\), and nothing says"):
         ece(P, TEXT)

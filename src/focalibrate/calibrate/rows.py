@@ -30,6 +30,7 @@ from focalibrate._check import (
     check_labels,
     check_logits,
     check_probs,
+    check_same_order,
     check_sample_weight,
     column_names,
     is_whole,
@@ -211,6 +212,7 @@ def read_scores(
     given = logits if probs is None else probs
     scores = score_matrix(given, name=name)
     targets = labels_for(given, labels)
+    check_same_order(given, {"sample_weight": sample_weight})
     if not is_array_api_obj(targets) or "bool" in str(targets.dtype):
         targets = np.asarray(targets).astype(np.intp)
     check_labels(targets, shape=(scores.shape[0],), n_classes=scores.shape[1])

@@ -17,6 +17,8 @@ from focalibrate._check import (
     check_logits,
     check_probs,
     check_rows,
+    check_same_names,
+    check_same_order,
     check_sample_weight,
     check_unit_array,
     column_names,
@@ -301,6 +303,9 @@ def read_event(
         raise ValueError("pass `probs` with `labels`, or `confidence` with `correct`.")
     if (probs is None) == (confidence is None):
         raise ValueError("pass either `probs` and `labels` or `confidence` and `correct`.")
+    first, called = (confidence, "confidence") if probs is None else (probs, "scores")
+    beside = {"cluster": cluster, "sample_weight": sample_weight}
+    check_same_order(first, beside, name=called)
     kind: EventKind = "correct"
     outcome: NDArray[Any]
     of_class: dict[str, Any] = {}
@@ -308,6 +313,7 @@ def read_event(
         value, outcome = read_outcomes(confidence, correct)
     else:
         names = column_names(probs) if class_names is None else tuple(map(str, class_names))
+        check_same_names(probs, class_names)
         rows, y = read(probs, labels, binary=np.ndim(probs) == 1)
         k = rows.shape[1]
         if names is not None and len(names) != k:
@@ -330,6 +336,7 @@ def read_event(
 
 def read_outcomes(confidence: Any, correct: Any) -> tuple[Floats, Floats]:
     """Return a confidence and whether it was right, float64 ``[N]`` each, both in [0, 1]."""
+    check_same_order(confidence, {"correct": correct}, name="confidence")
     arrays = []
     for values, name, hint in (
         (confidence, "confidence", "Pass probabilities, not logits or percent."),

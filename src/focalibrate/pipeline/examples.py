@@ -16,6 +16,7 @@ from focalibrate._array import Array, to_numpy
 from focalibrate._check import (
     check_labels,
     check_probs,
+    check_same_order,
     column_names,
     in_class_order,
     labels_for,
@@ -140,11 +141,13 @@ class Examples(Predictions):
         given. A `confidence` and whether it was `correct`, ``[N]`` each, are the probability of
         class 1 and its label.
         """
+        beside = {**(groups or {}), "cluster": cluster, "sample_weight": sample_weight}
         if confidence is not None or correct is not None:
             if any(given is not None for given in (logits, probs, labels)):
                 raise ValueError(
                     "Pass either `confidence` and `correct`, or scores and `labels`, not both."
                 )
+            check_same_order(confidence, beside, name="confidence")
             probs, labels = _events(confidence, correct)
             class_names = class_names or EVENT_NAMES
         if (logits is None) == (probs is None):
@@ -157,6 +160,7 @@ class Examples(Predictions):
             raise ValueError("`labels` must be given with `logits` or `probs`, got None.")
         kind: ScoreKind = "logits" if probs is None else "probs"
         given = in_class_order(logits if probs is None else probs, order, name=kind)
+        check_same_order(given, beside)
         scores = score_matrix(given, name=kind)
         targets = np.asarray(to_numpy(labels_for(given, labels, class_names)))
         names = column_names(given) if class_names is None else class_names
