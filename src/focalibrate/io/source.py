@@ -261,7 +261,8 @@ def is_pattern(path: Path) -> bool:
 def _local_parts(path: Path) -> list[Part]:
     """Return the files of a folder or glob, without markers like ``_SUCCESS``.
 
-    Names that begin with ``_`` or ``.`` are left out, as Spark and Hadoop do.
+    Names that begin with ``_`` or ``.`` are left out, as Spark and Hadoop do, and with ``~$``,
+    which mark a workbook as opened in Excel.
     """
     roots = [path] if path.is_dir() else [Path(p) for p in glob.glob(str(path), recursive=True)]
     found = list[Path]()
@@ -272,7 +273,7 @@ def _local_parts(path: Path) -> list[Part]:
 
 
 def _is_hidden(parts: Sequence[str]) -> bool:
-    return any(part.startswith(("_", ".")) for part in parts)
+    return any(part.startswith(("_", ".", "~$")) for part in parts)
 
 
 def _known(path: Path, found: Sequence[Part]) -> list[Part]:

@@ -277,6 +277,9 @@ def _as_array(column: Any) -> NDArray[Any]:
         inner = _as_array(cells.flatten())
         return inner.reshape(len(cells), kind.list_size, *inner.shape[1:])
     is_plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if cells.null_count and pa.types.is_integer(kind):  # NaN in their place makes them floats
+        numbers = cells.to_numpy(zero_copy_only=False)
+        is_plain = not bool((np.abs(numbers) > 1 << 53).any())
     if is_plain and not (pa.types.is_boolean(kind) and cells.null_count):
         found: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
         return found
@@ -320,6 +323,7 @@ def write_text(path: Path, rows: Iterator[Any], output: Output) -> None:
     comma = like.layout.decimal_comma and separator != ","
     with text_file(path, output.suffix) as file:
         writer = csv.writer(file, delimiter=separator, lineterminator="\n")
+        quoting = csv.writer(file, delimiter=separator, lineterminator="\n", quoting=csv.QUOTE_ALL)
         writer.writerow(output.header)
         for table in rows:
             columns = []
@@ -332,7 +336,9 @@ def write_text(path: Path, rows: Iterator[Any], output: Output) -> None:
                 if comma and pa.types.is_floating(column.type):
                     cells = [cell.replace(".", ",") for cell in cells]
                 columns.append(cells)
-            writer.writerows(zip(*columns, strict=True))
+            # Python before 3.13 does not quote a return alone, which ends a line for readers
+            has_returns = any("\r" in cell for cells in columns for cell in cells)
+            (quoting if has_returns else writer).writerows(zip(*columns, strict=True))
 
 
 def _values(column: Any) -> list[Any]:
@@ -446,6 +452,11 @@ def _excel_value(value: Any, path: Path) -> Any:
     if isinstance(value, (datetime.datetime, datetime.time)) and (
         value.tzinfo is not None or value.microsecond % 1000
     ):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta) and value.microseconds % 1000:
+        return str(value)
+    if isinstance(value, datetime.date) and (value.year, value.month) < (1900, 3):
+        # Excel numbers these days otherwise, or not at all
         return value.isoformat()
     if isinstance(value, str) and (len(value) > EXCEL_TEXT or _NOT_IN_EXCEL.search(value)):
         raise file_error(

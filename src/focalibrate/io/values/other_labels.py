@@ -158,7 +158,7 @@ def _against_order(table: Table, label: int, head: Table, others: list[int]) -> 
                 "rows in another order; save the same column with the labels"
             )
     for j in range(len(table.columns)):
-        if j == label or not _is_usable(table, j):
+        if j == label or not _is_flat(table, j):
             continue
         what = f'its column "{short(table.name(j) or "the first")}"'
         name = _folded(table.name(j))
@@ -169,6 +169,15 @@ def _against_order(table: Table, label: int, head: Table, others: list[int]) -> 
                 return (
                     f"{what} differs from that of {head.path.name}: check that both have the same "
                     "rows"
+                )
+            if (
+                _is_named(head, i)
+                and _folded(head.name(i)) == name
+                and _reordered(table, j, head, i)
+            ):
+                return (
+                    f"{what} has the values of that of {head.path.name} in another order: check "
+                    "that both have the same rows in one order"
                 )
             is_name = i in others and not (head[i].is_label or head[i].is_prediction)
             may_be = is_name and _may_name(table, j) and table.n_rows == head.n_rows
@@ -206,6 +215,17 @@ def _are_permuted(table: Table, j: int, head: Table, i: int) -> bool:
     is_varied = len(set(ours.tolist())) >= min(10, len(ours) // 2)
     same = is_varied and np.array_equal(np.sort(ours), np.sort(theirs))
     return same and not np.array_equal(ours, theirs)
+
+
+def _reordered(table: Table, j: int, head: Table, i: int) -> bool:
+    """Return whether columns have the same values, each as often, in two orders.
+
+    They need not name rows: ``a/1.png`` and ``b/1.png`` are both ``1.png`` in the other file.
+    """
+    if table.n_rows != head.n_rows or not _is_flat(head, i) or head[i].is_prediction:
+        return False
+    ours, theirs = (_loose(key_of(t, [at])) for t, at in ((head, i), (table, j)))
+    return not np.array_equal(ours, theirs) and np.array_equal(np.sort(ours), np.sort(theirs))
 
 
 def _are_moved(table: Table, j: int, head: Table, i: int) -> bool:
@@ -386,13 +406,18 @@ def _folded(name: str) -> str:
     return name.strip().lower()
 
 
-def _is_usable(table: Table, position: int) -> bool:
+def _is_flat(table: Table, position: int) -> bool:
+    """Return whether a column has one value per row."""
     column = table[position]
     if column.problem is not None or position not in table.data or column.shape:
         return False
     if column.n_rows is not None and len(table.data[position]) != table.n_rows:
         return False
-    return column.kind in ("text", "number") or _is_date(table, position)
+    return column.kind in ("text", "number", "bool") or _is_date(table, position)
+
+
+def _is_usable(table: Table, position: int) -> bool:
+    return _is_flat(table, position) and not table.is_kind(position, "bool")
 
 
 def _is_date(table: Table, position: int) -> bool:

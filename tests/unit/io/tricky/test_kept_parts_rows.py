@@ -8,7 +8,7 @@ import csv
 import gzip
 import json
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -218,6 +218,36 @@ def test_excel_cuts_no_number_and_no_time(tmp_path):
     assert date(2024, 10, 4) == TYPED["days"][0].as_py()
 
 
+def test_a_return_alone_ends_no_line(tmp_path):
+    """`csv` of Python before 3.13 does not quote it, and every reader ends the row there."""
+    given = {"note": ["a\rb", "c"], "lines": ["\r", "d\r\ne"]}
+    for source in (".csv", ".parquet", ".jsonl"):
+        for target in (".csv", ".tsv"):
+            (tmp_path / (source + target)).mkdir()
+            found = applied(tmp_path / (source + target), given, source, target, "file")
+            assert {name: found[name] for name in given} == given, (source, target)
+
+
+def test_excel_gets_days_that_it_does_not_know_as_text(tmp_path):
+    moment, span = datetime(1899, 12, 31, 12), timedelta(days=-1, microseconds=1)
+    given = {"day": [date(1850, 1, 1), date(1900, 2, 28)], "time": [moment, moment]}
+    given["span"] = [span, timedelta(0)]
+    found = applied(tmp_path, given, ".parquet", ".xlsx", "file")
+    assert found["day"] == ["1850-01-01", "1900-02-28"]
+    assert found["time"] == ["1899-12-31T12:00:00"] * 2
+    assert found["span"][0] == str(span)
+
+
+def test_long_numbers_beside_nothing_are_kept_in_arrays(tmp_path):
+    """They became floats, which hold NaN but not these numbers."""
+    long, short = [2**63 + 1, None], [7, None]
+    given = {"long": pa.array(long, pa.uint64()), "short": pa.array(short)}
+    write(tmp_path / "in.parquet", {**given, **scores()})
+    with np.load(apply(tmp_path, tmp_path / "in.parquet", tmp_path / "out.npz")) as found:
+        assert found["long"].tolist() == [str(2**63 + 1), ""]
+        assert_array_equal(found["short"], [7, np.nan])
+
+
 @pytest.mark.parametrize("text", ["x" * 40_000, "a\x0bb"])
 def test_what_excel_cannot_hold_is_refused(tmp_path, text):
     write(tmp_path / "in.csv", {"note": [text, ""], **scores()})
@@ -395,6 +425,14 @@ def test_parts_without_rows_are_left_out_and_named(tmp_path, empty, at):
     assert_array_equal(found.scores, P)
     gone = ", ".join(f"p{i}.csv" for i in at)
     assert f"parts without rows are left out: {gone}" in found.notes
+
+
+def test_the_mark_of_an_open_workbook_is_no_part(tmp_path):
+    write(tmp_path / "val.xlsx", scores())
+    files = {"val.xlsx": (tmp_path / "val.xlsx").read_bytes(), "~$val.xlsx": b"user" + bytes(161)}
+    found = read_predictions(folder(tmp_path, files))
+    assert_array_equal(found.scores, P[:2])
+    assert not any("left out" in note for note in found.notes)
 
 
 @pytest.mark.slow

@@ -244,6 +244,28 @@ CASES = {
         warned=True,
         said='column "age" differs from that of p.csv',
     ),
+    "names that repeat without their folders": pair(
+        {"image": [f"{'ab'[i % 2]}/{i // 2}.png" for i in range(N)]},
+        {"image": [f"{i // 2}.png" for i in range(N)]},
+        truth=None,
+        warned=True,
+        said='column "image" has the values of that of p.csv in another order',
+    ),
+    "a flag in another order": pair(
+        {"flag": np.arange(N) % 2 == 0},
+        {"flag": np.arange(N) % 2 == 0},
+        truth=None,
+        warned=True,
+        said='column "flag" has the values of that of p.csv in another order',
+    ),
+    "a flag in the same order": Case(
+        {
+            "p.csv": probs(flag=np.arange(N) % 2),
+            "y.csv": labels(np.arange(N), flag=np.arange(N) % 2),
+        },
+        options=ELSE,
+        said=r"labels in y.csv are taken in the order of the rows, which \"flag\" confirms$",
+    ),
     "a rounded column of the same rows": Case(
         {"p.csv": probs(age=FRACTIONS), "y.csv": labels(np.arange(N), age=FRACTIONS.round(1))},
         options=ELSE,
