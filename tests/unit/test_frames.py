@@ -202,3 +202,14 @@ def test_a_row_without_cluster_is_named(names):
         assess(P, Y, cluster=names)
     with pytest.raises(ValueError, match=match):
         focalibrate.calibrate_predictions(probs=P, labels=Y, cluster=names)
+
+
+@pytest.mark.filterwarnings("error")
+def test_predict_proba_in_a_frame_and_one_method_by_its_name():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(300, 3))
+    labels = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    probs = np.exp(2 * z) / np.exp(2 * z).sum(axis=1, keepdims=True)
+    frame = pd.DataFrame(probs).assign(label=labels)  # columns 0, 1, 2 and "label"
+    found = focalibrate.calibrate_predictions(frame, methods="temperature", n_resamples=10)
+    assert str(found.calibrator).startswith("temperature scaling: T=")

@@ -227,7 +227,10 @@ class Calibrator(ABC):
         return replace(self, class_names=None if names is None else tuple(map(str, names)))
 
     def describe(self) -> str:
-        """Return a one-line description."""
+        """Return a one-line description, which is also what `print` shows."""
+        return self._described()
+
+    def __str__(self) -> str:
         return self._described()
 
     @abstractmethod

@@ -294,6 +294,7 @@ def selected(
     """Return the methods to compare, and those left out because they would take too long."""
     automatic = candidates_for(rows, trained_gamma, n_fits=n_fits)
     own = (*automatic.ladder, AVERAGE)
+    methods = [methods] if isinstance(methods, str) else methods
     named = [name for name in (*(methods or ()), also) if name is not None]
     asked = [m for name in named for m in (own if name == AUTO else (name,))]
     for name in asked:

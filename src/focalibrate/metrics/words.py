@@ -89,7 +89,8 @@ def _headline(found: "Assessment") -> str:
 
 def _evidence(found: "Assessment") -> list[str]:
     """Return sentences; the first goes on after a colon."""
-    p = p_text(found.p_value, n_draws=found.n_draws)
+    # of two tests, one at its least allows no less than twice that
+    p = p_text(found.p_value, n_draws=found.n_draws // max(len(found.p_values), 1))
     if found.n_clusters is not None:
         p = f"{p}, from {_size(found)}"
     worst = found.worst_class

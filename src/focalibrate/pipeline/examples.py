@@ -389,6 +389,8 @@ def _of_frame(source: Any) -> Predictions:
             "`(probs, labels)`, or `logits=` and `labels=`; a data frame may hold both."
         )
     arrow, feather = import_module("pyarrow"), import_module("pyarrow.feather")
+    if {str} < {type(name) for name in source.columns}:  # pandas: numbers beside "label"
+        source = source.rename(columns=str)
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder, "data frame.feather")
         feather.write_feather(arrow.table(source), path)

@@ -458,3 +458,12 @@ def test_an_error_at_100_percent_is_named(n_classes):
     assert found.details == "a prediction made with 100 % certainty is wrong (p < .001)."
     y[:60] = 1
     assert "A prediction made with 100 % certainty is wrong." in assess(p, y).details
+
+
+def test_a_p_value_at_its_least_is_a_bound():
+    rng = np.random.default_rng(0)  # the tests draw 1,999 outcomes: two tests allow .001
+    for _ in range(6):
+        z = 2 * rng.normal(size=(500, 5))
+        probs = np.exp(2 * z) / np.exp(2 * z).sum(axis=1, keepdims=True)
+        summary = assess(probs, (z + rng.gumbel(size=z.shape)).argmax(axis=1)).summary
+        assert "p < .001" in summary or "p ≤ .001" in summary
