@@ -124,6 +124,8 @@ class Scan:
             for table in self._tables(index, piece, keep=keep):
                 start = before + table.first_row
                 end = start + table.n_rows
+                if index and not table.first_row:
+                    self._check_not_numbered_again(table)
                 found = assemble(table, self.reading, slice(start, end), half=half, keep=keep)
                 done += table.n_rows
                 if self._progress is not None:
@@ -180,6 +182,23 @@ class Scan:
             raise table.error(
                 f"every row of it is as probabilities are, but {self.parts[0].path.name} "
                 "holds logits. Write all parts in one way."
+            )
+
+    def _check_not_numbered_again(self, table: Table) -> None:
+        """Raise where labels are found by row numbers that begin anew in a part."""
+        labels = self.reading.labels
+        n_first = self.parts[0].n_rows or self.first.n_rows
+        if labels is None or labels.key is None or len(labels.all.values) <= n_first:
+            return
+        first = next(self._data.opened(0).read(self.reading.needed, 5, None))
+        if labels.are_numbered_again(table, first):
+            name = labels.key.name
+            raise table.error(
+                f'"{short(name)}" numbers its rows as those of {self.parts[0].path.name}, so it '
+                f"does not say which of the labels in {labels.all.path.name} are theirs. Number "
+                "the rows on from part to part, or leave the column out to take the labels in "
+                "the order of the rows.",
+                fixes=[{"ignore": [name]}],
             )
 
     def checksum(self, part: int | None = None) -> str:

@@ -86,6 +86,18 @@ class OtherLabels:
         """Whether the labels are in the order of the rows, as no name is one row's alone."""
         return self.key is None or not self.key.is_unique
 
+    def are_numbered_again(self, scores: Table, first: Table) -> bool:
+        """Return whether a part numbers its rows from where the first part does.
+
+        That first part has not a row for every label, so the numbers are those within a part.
+        """
+        if self.key is None:
+            return False
+        ours, theirs = (self.key.names(table)[:5] for table in (scores, first))
+        if not (is_row_number(_numbers(ours)) and np.array_equal(ours, theirs)):
+            return False
+        return is_row_number(np.sort(_numbers(self.key.stored)))
+
     def of_rows(self, scores: Table, rows: slice) -> Labels:
         """Return the labels of rows of the file of scores."""
         if self.key is None:
@@ -149,10 +161,10 @@ def labels_in(table: Table, request: Request, head: Table, scores: tuple[int, ..
 
 def _against_order(table: Table, label: int, head: Table, others: list[int]) -> str | None:
     """Return what shows that the rows are in another order than the labels, or None."""
-    named = [i for i in others if head[i].unnamed or head[i].is_id]
+    named = [i for i in others if head[i].unnamed or head[i].is_id or head[i].is_index]
     total = cache(_total)
-    for i in named if len(table.columns) == 1 and table.n_rows == head.n_rows else ():
-        if _is_shuffled(head, i):
+    for i in named if len(table.columns) == 1 else ():
+        if _numbers_labels(head, i, table.n_rows):
             return (
                 f'"{short(head.name(i) or "the first column")}" of {head.path.name} numbers its '
                 "rows in another order; save the same column with the labels"
@@ -200,6 +212,20 @@ def _is_shuffled(table: Table, position: int) -> bool:
         return False
     values = table.values(position)
     return is_row_number(np.sort(values)) and not is_row_number(values)
+
+
+def _numbers_labels(head: Table, position: int, n_labels: int) -> bool:
+    """Return whether a column numbers labels, but other than those in the order of the rows.
+
+    So it is in the first of several parts, too, that hold every second row or the last rows.
+    """
+    if not head.is_kind(position, "number"):
+        return False
+    values = head.values(position)
+    if len(values) < 5 or not ((values >= 0) & (values <= n_labels)).all():
+        return False
+    is_distinct = len(np.unique(values)) == len(values)
+    return is_distinct and not (is_row_number(values) and values[0] in (0, 1))
 
 
 def _total(table: Table, position: int) -> float:

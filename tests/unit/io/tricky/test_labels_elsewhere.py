@@ -251,6 +251,58 @@ CASES = {
         warned=True,
         said='column "image" has the values of that of p.csv in another order',
     ),
+    "parts of every second row, labels by order": Case(
+        {
+            "parts/rank0.csv": probs(idx=np.arange(N)).iloc[::2],
+            "parts/rank1.csv": probs(idx=np.arange(N)).iloc[1::2],
+            "y.csv": pd.DataFrame({"y": WORDS}),
+        },
+        truth=None,
+        options=ELSE,
+        warned=True,
+        said='"idx" of rank0.csv numbers its rows in another order',
+    ),
+    "the last part first, labels by order": Case(
+        {
+            "parts/a.csv": probs(idx=np.arange(N)).iloc[30:],
+            "parts/b.csv": probs(idx=np.arange(N)).iloc[:30],
+            "y.csv": pd.DataFrame({"y": WORDS}),
+        },
+        truth=None,
+        options=ELSE,
+        warned=True,
+        said='"idx" of a.csv numbers its rows in another order',
+    ),
+    "the index of a parquet file in another order": Case(
+        {"p.parquet": probs().iloc[ORDER], "y.csv": pd.DataFrame({"y": WORDS})},
+        truth=None,
+        options=ELSE,
+        warned=True,
+        said="numbers its rows in another order",
+    ),
+    "rows numbered from part to part": Case(
+        {
+            "parts/a.csv": with_index(probs().iloc[30:]),
+            "parts/b.csv": with_index(probs().iloc[:30]),
+            "y.csv": with_index(pd.DataFrame({"y": WORDS})),
+        },
+        Truth(P[np.r_[30:N, :30]], Y[np.r_[30:N, :30]], NAMES),
+        options=ELSE,
+        said=MATCHED,
+    ),
+    **{
+        f"rows numbered anew in each part, {name}": Case(
+            {
+                "parts/a.csv": probs(**{name: np.arange(N)}).iloc[:30],
+                "parts/b.csv": probs(**{name: np.arange(N) % 30}).iloc[30:],
+                "y.csv": pd.DataFrame({name: np.arange(N), "y": WORDS}),
+            },
+            options=ELSE,
+            advised=True,
+            said="numbers its rows as those of a.csv",
+        )
+        for name in ("id", "Unnamed: 0", "row")
+    },
     "a flag in another order": pair(
         {"flag": np.arange(N) % 2 == 0},
         {"flag": np.arange(N) % 2 == 0},
