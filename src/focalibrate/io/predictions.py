@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,6 +213,9 @@ def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Pred
         return replace(predictions, class_names=named, notes=(*predictions.notes, note))
     if is_open and class_names[1] in given and len(given) == 2:
         class_names = (next(n for n in given if n != class_names[1]), class_names[1])
+    spelled = {composed(name): name for name in class_names}
+    same = tuple(spelled.get(composed(name), name) for name in given)
+    given = same if len({*same}) == len(given) else given
     unknown = [name for name in given if name not in class_names]
     if unknown:
         advice = "Rename the columns, or use the calibrator that was fitted for these classes."
@@ -238,6 +242,11 @@ def align(predictions: Predictions, class_names: tuple[str, ...] | None) -> Pred
         class_names=class_names,
         notes=(*predictions.notes, note),
     )
+
+
+def composed(text: str) -> str:
+    """Return text with every accent in its letter: macOS names files with the two apart."""
+    return normalize("NFC", text)
 
 
 _JUST_POSITIVE = {"1", "+1", "true", "t", "yes", "y", "positive", "pos"}

@@ -99,9 +99,10 @@ NO_CLASS = ("pos", "positive", "hat", "pred", "true", "")
 def positive_scores(facts: Facts, position: int) -> Scores:
     """Return the scores in one column: of the positive of two classes."""
     column, positive = facts.view[position], facts.request.positive
-    cut = None if column.plain in PROBABILITY | LOGIT else column.prefix
-    if positive is None and cut is not None and plain(cut.name) not in NO_CLASS:
-        positive = cut.name
+    cut, is_whole = column.prefix, column.plain in PROBABILITY | LOGIT
+    if positive is None and cut is not None:
+        is_class = plain(cut.name) not in NO_CLASS and not is_whole
+        positive = cut.name if is_class or cut.name in facts.label_words else None  # ``prob_-``
     return _settled(facts, [position], form="single", positive=positive, n_classes=2)
 
 

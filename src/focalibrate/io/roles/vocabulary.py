@@ -15,11 +15,11 @@ def plain(name: str) -> str:
     """Return the words of `name` in lower case, with one underscore between them.
 
     Example:
-        >>> plain(" Y-True "), plain("P(cat)"), plain(".pred_cat"), plain("predictedProb")
-        ('y_true', 'p_cat', 'pred_cat', 'predicted_prob')
+        >>> plain(" Y-True "), plain("P(chêne)"), plain(".pred_cat"), plain("predictedProb")
+        ('y_true', 'p_chêne', 'pred_cat', 'predicted_prob')
     """
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z]|[A-Z]+$)", "_", name.strip())
-    return re.sub(r"[^0-9a-z]+", "_", words.lower()).strip("_")
+    return re.sub(r"[\W_]+", "_", words.lower()).strip("_")
 
 
 def _words(text: str) -> frozenset[str]:

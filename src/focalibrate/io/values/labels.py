@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from focalibrate.io.cells import MISSING, is_number, numbers_in
 from focalibrate.io.errors import OfFile, PredictionFileError, RowError, file_error, listing, short
+from focalibrate.io.predictions import composed
 from focalibrate.io.roles.vocabulary import plain
 
 IGNORED = -100
@@ -325,7 +326,7 @@ def _or_by_number(index: list[int], values: list[str], names: Names) -> NDArray[
 
 
 def _lower(text: str) -> str:
-    return text.strip().lower()
+    return composed(text.strip()).casefold()
 
 
 Found: TypeAlias = tuple[NDArray[np.int64], Names, str]
@@ -337,6 +338,7 @@ def _looser(values: list[str], names: Names) -> Iterator[Found | None]:
     cut, part = _cut(values, names), "the part of the column names that differs"
     ways: tuple[tuple[Names, Callable[[str], str], str], ...] = (
         (cut, str, f"{part} ({listing(cut)})"),
+        (names, composed, "the names, however accents are stored"),
         (names, _lower, "the names, ignoring case"),
         (cut, _lower, part),
         (names, plain, "the names, ignoring case and punctuation"),

@@ -1,6 +1,7 @@
 """Which columns are the classes, and in which order; two models in one file."""
 
 import json
+import unicodedata
 
 import numpy as np
 import pytest
@@ -21,7 +22,10 @@ from tests.unit.io.tricky.cases import (
     logits,
     pd,
     probs,
+    write,
 )
+
+from focalibrate.io import align, read_predictions
 
 X1, X2 = RNG.normal(size=(2, N))
 SOIL = {"sand": OTHER[:, 0], "silt": OTHER[:, 1], "clay": OTHER[:, 2]}
@@ -37,7 +41,40 @@ def named(array, names, **more):
     return pd.DataFrame(array, columns=list(names)).assign(**more)
 
 
+def apart(text):
+    """Return text as macOS stores names of files: letters and accents apart."""
+    return unicodedata.normalize("NFD", text)
+
+
+ACCENTS = ("café", "été", "Straße")
+SIGNS = (("-", "+"), ("нет", "да"), ("阴性", "阳性"), ("όχι", "ναι"), ("não", "sim"))
+
 CASES = {
+    **{
+        f"the only column is of {negative if is_negative else positive}": Case(
+            {
+                "p.csv": pd.DataFrame(
+                    {
+                        f"prob_{negative}" if is_negative else f"prob_{positive}": (
+                            1 - P1 if is_negative else P1
+                        ),
+                        "y": np.where(Y1 == 1, positive, negative),
+                    }
+                )
+            },
+            truth=Truth(EVENT.probs, Y1, (negative, positive)),
+        )
+        for negative, positive in SIGNS
+        for is_negative in (False, True)
+    },
+    "accents that macOS stores apart": Case(
+        {"p.csv": named(P, ACCENTS, y=[apart(ACCENTS[i]) for i in Y])},
+        truth=Truth(P, Y, ACCENTS),
+    ),
+    "sharp s in capitals": Case(
+        {"p.csv": named(P, ACCENTS, y=[ACCENTS[i].upper() for i in Y])},
+        truth=Truth(P, Y, ACCENTS),
+    ),
     # order
     "classes in another order, names": Case(
         {"p.csv": probs(y=WORDS)[["prob_ox", "prob_cat", "prob_dog", "y"]]}
@@ -492,3 +529,10 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_which_classes(tmp_path, name):
     CASES[name].check(tmp_path)
+
+
+def test_a_calibrator_finds_its_classes_however_accents_are_stored(tmp_path):
+    write(tmp_path / "p.csv", named(P[:, ::-1], [f"prob_{apart(n)}" for n in ACCENTS[::-1]]))
+    found = align(read_predictions(tmp_path / "p.csv"), ACCENTS)
+    assert found.class_names == ACCENTS
+    np.testing.assert_allclose(found.scores, P)
