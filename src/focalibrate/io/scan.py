@@ -196,9 +196,8 @@ class Scan:
             raise table.error(
                 f'"{short(name)}" numbers its rows as those of {self.parts[0].path.name}, so it '
                 f"does not say which of the labels in {labels.all.path.name} are theirs. Number "
-                "the rows on from part to part, or leave the column out to take the labels in "
-                "the order of the rows.",
-                fixes=[{"ignore": [name]}],
+                "the rows on from part to part, or write the parts without this column: their "
+                "labels are then taken in the order of the rows."
             )
 
     def checksum(self, part: int | None = None) -> str:

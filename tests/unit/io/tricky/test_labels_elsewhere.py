@@ -298,7 +298,7 @@ CASES = {
                 "y.csv": pd.DataFrame({name: np.arange(N), "y": WORDS}),
             },
             options=ELSE,
-            advised=True,
+            refused=True,
             said="numbers its rows as those of a.csv",
         )
         for name in ("id", "Unnamed: 0", "row")
