@@ -198,3 +198,17 @@ def test_rows_that_all_have_one_label_are_doubted(tmp_path):
     assert not any(text in note for note in found.notes)
     few = read_predictions(write(tmp_path / "c.csv", {"prob": p[:5], "y": np.ones(5, int)}))
     assert not any(text in note for note in few.notes)
+
+
+@pytest.mark.parametrize("name", ["probability (%)", "prob_pct", "y_prob_percent", "P(yes) %"])
+def test_percentages_of_what_is_rare_are_no_probabilities(tmp_path, name):
+    path = tmp_path / "val.csv"
+    path.write_text(f"label,{name}\n0,0.25\n1,0.5\n0,0.125\n")
+    with pytest.raises(PredictionFileError, match="is called percentages, but all") as caught:
+        read_predictions(path)
+    percent, probs = (read_predictions(path, **fix) for fix in caught.value.fixes)
+    assert_allclose(percent.scores[:, 1], [0.0025, 0.005, 0.00125])
+    assert_allclose(probs.scores[:, 1], [0.25, 0.5, 0.125])
+    assert percent.class_names is None
+    path.write_text(f"label,{name}\n0,0.25%\n1,0.5%\n0,0.125%\n")
+    assert_allclose(read_predictions(path).scores[:, 1], [0.0025, 0.005, 0.00125])

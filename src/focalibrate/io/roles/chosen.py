@@ -23,6 +23,7 @@ from focalibrate.io.roles.vocabulary import (
     SCORE,
     plain,
     says_log_probability,
+    says_percent,
 )
 
 
@@ -101,7 +102,8 @@ def positive_scores(facts: Facts, position: int) -> Scores:
     column, positive = facts.view[position], facts.request.positive
     cut, is_whole = column.prefix, column.plain in PROBABILITY | LOGIT
     if positive is None and cut is not None:
-        is_class = plain(cut.name) not in NO_CLASS and not is_whole
+        is_unit = plain(cut.name) in NO_CLASS or says_percent(cut.name)
+        is_class = not (is_unit or is_whole)
         positive = cut.name if is_class or cut.name in facts.label_words else None  # ``prob_-``
     return _settled(facts, [position], form="single", positive=positive, n_classes=2)
 
@@ -129,6 +131,8 @@ def _kind(facts: Facts, positions: Sequence[int], form: str) -> tuple[ScoreKind,
     says_log = form == "single" and kind != "probs" and says_log_probability(column.name)
     if says_log and not (facts.view.values(positions[0]) > 0).any():
         raise log_probability(facts, positions[0])
+    if told is None and form == "single" and kind != "logits":
+        _check_not_percent(facts, positions[0])
     if kind is None and form == "single":
         says_score = column.plain in SCORE | PREDICTIONS | OPPOSITE.keys() or prefix
         if not (sums.in_unit and sums.fractions and says_score):
@@ -152,6 +156,22 @@ def _kind(facts: Facts, positions: Sequence[int], form: str) -> tuple[ScoreKind,
         "probabilities do; if they are probabilities, pass --input probs"
     )
     return kind, (doubt,)
+
+
+def _check_not_percent(facts: Facts, position: int) -> None:
+    """Raise where a column is called percentages, but all values lie in [0, 1].
+
+    So do percentages of what is rare. Cells with a sign (0.4%) are read by it.
+    """
+    view = facts.view
+    if not (says_percent(view.name(position)) and view.sums([position]).in_unit):
+        return
+    if not (view.has_cells and any("%" in cell for cell in view.cells(position))):
+        raise facts.error(
+            f"{facts.text([position])} is called percentages, but all values lie in [0, 1], as "
+            "probabilities and percentages below 1 % do. Say which they are.",
+            fixes=[{"input": "percent"}, {"input": "probs"}],
+        )
 
 
 def cut_names(facts: Facts, positions: Sequence[int]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from focalibrate.io.roles.vocabulary import (
     plain,
     says_correct,
     says_log_probability,
+    says_percent,
 )
 from focalibrate.io.table import WORDS, Table
 
@@ -89,6 +90,8 @@ def unclear_column(facts: Facts, position: int) -> PredictionFileError:
     kinds = ["probs", "logits"] if sums.in_unit else ["logits"]
     if not sums.negative and 50 < np.nanmax(values) <= 100:
         kinds = ["percent", "logits"]
+    if sums.in_unit and says_percent(facts.view.name(position)):
+        kinds = ["percent", "probs"]
     return facts.error(
         f"has one column of numbers, {facts.text([position])}, that could be the score of the "
         "positive class, but nothing says whether it holds probabilities or log-odds of it. Say "

@@ -131,6 +131,19 @@ def says_log_probability(name: str) -> bool:
     return _LOG_PROBABILITY.fullmatch(plain(name)) is not None
 
 
+def says_percent(name: str) -> bool:
+    """Return whether a column of this name holds percentages.
+
+    Example:
+        >>> says_percent("Risk (%)"), says_percent("prob_pct"), says_percent("percentile")
+        (True, True, False)
+    """
+    return _PERCENT.search(name.lower()) is not None
+
+
+_PERCENT = re.compile(r"%|(?<![a-z])(pct|perc|percents?|percentages?)(?![a-z])")
+
+
 _THINGS = _words(
     "price cost costs amount fee income salary revenue usd eur lon lat longitude latitude x y z w "
     "h x1 x2 y1 y2 xmin xmax ymin ymax left top width height area size length depth bbox box "
