@@ -30,6 +30,7 @@ from focalibrate.io.roles.vocabulary import (
     is_cluster,
     outcome_of,
     plain,
+    says_outcome,
     split_of,
 )
 from focalibrate.io.table import Table
@@ -89,7 +90,7 @@ def resolve_roles(view: Table, request: Request) -> Roles:
     if request.wants_labels and not told and scores.class_names is not None:
         label, why = label_by_values(facts, scores, label)
         notes += why
-    elif label is None and request.wants_labels and scores.form == "single":
+    if label is None and request.wants_labels and scores.form in ("single", "columns"):
         label = label_of_outcome(found, scores)
         if label is not None:
             scores = replace(scores, positive=request.positive)
@@ -337,13 +338,14 @@ def is_binary(view: Table, position: int) -> bool:
 def label_of_outcome(facts: Facts, scores: Scores) -> int | None:
     """Return the column ``churn`` beside ``churn_probability`` or ``prob_churn``, or None.
 
-    ``is_churn``, ``has_churn`` and ``churned`` are such columns too.
+    ``is_churn``, ``has_churn`` and ``churned`` are such columns too, also beside two classes.
     """
-    view = facts.view
-    outcome = outcome_of(view.name(scores.positions[0]))
-    names = {f"is_{outcome}", f"has_{outcome}", outcome, f"{outcome}d", f"{outcome}ed"}
+    view, outcomes = facts.view, scores.class_names or ()
+    if scores.form == "single":
+        outcome = outcome_of(view.name(scores.positions[0]))
+        outcomes = () if outcome is None else (outcome,)
     used = facts.taken | set(scores.positions)
-    found = view.schema.where(lambda c: c.plain in names, used)
-    if outcome is None or len(found) != 1 or not view.is_whole(found[0]):
+    found = view.schema.where(lambda c: any(says_outcome(c.name, o) for o in outcomes), used)
+    if len(outcomes) > 2 or len(found) != 1 or not view.is_whole(found[0]):
         return None
     return found[0] if n_values(view, found[0]) == 2 else None

@@ -260,6 +260,18 @@ def outcome_of(name: str) -> str | None:
     return None if found is None else found["after"] or found["before"]
 
 
+def says_outcome(name: str, outcome: str) -> bool:
+    """Return whether a column of this name says if `outcome` happened, or is so: 1 means that.
+
+    Example:
+        >>> [says_outcome(n, "churn") for n in ("is_churn", "Churned", "label")]
+        [True, True, False]
+    """
+    own, text = plain(name), re.escape(plain(outcome))
+    happened = rf"((is|has|was|true|y|label|target)_)?{text}(e?d|_(won|wins?|true|label|target))?"
+    return own not in LABELS and re.fullmatch(happened, own) is not None
+
+
 @dataclass(frozen=True)
 class Prefixed:
     """A column's name split into prefix and class, such as ``prob_cat``."""

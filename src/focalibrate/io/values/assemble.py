@@ -15,7 +15,7 @@ from focalibrate.io.predictions import Layout, Predictions
 from focalibrate.io.roles.decide import Roles
 from focalibrate.io.roles.diagnoses import not_numbers
 from focalibrate.io.roles.facts import Scores
-from focalibrate.io.roles.vocabulary import says_confidence, says_correct
+from focalibrate.io.roles.vocabulary import says_confidence, says_correct, says_outcome
 from focalibrate.io.table import Table, check_listed
 from focalibrate.io.values.labels import (
     NEGATIVE,
@@ -248,7 +248,7 @@ def _assembled(
             keeps_half=half,
         )
         check_names(names, n_classes=scores.shape[1], path=view.path)
-        scores, names = _in_order(scores, names)
+        scores, names = _in_order(scores, names, labels_name)
         matched, names, positive = _matched(labels, scores, names, view, reading)
     if names == ("1", "0") and chosen.form == "single":  # in the order 0, 1, and so unnamed
         scores, matched, names = scores[:, ::-1], _flipped(matched), None
@@ -334,16 +334,18 @@ def _two_columns(stored: NDArray[Any], kind: str, view: Table, name: str) -> NDA
 
 
 def _in_order(
-    scores: NDArray[Any], names: tuple[str, ...] | None
+    scores: NDArray[Any], names: tuple[str, ...] | None, labels_name: str | None
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """Put classes in the order that their names say, so that numbers as labels mean that order.
 
     ``LABEL_2, LABEL_0, LABEL_1`` are sorted by number, ``yes, no`` becomes ``no, yes``, and
-    ``fraud, not_fraud`` the same way. Classes called 0, 1, 2, ... count as unnamed.
+    ``fraud, not_fraud`` the same way; so does ``spam, ham`` with labels called ``is_spam``.
+    Classes called 0, 1, 2, ... count as unnamed.
     """
     if names is None:
         return scores, None
-    numbers = [1, 0] if are_backwards(names) else numbers_in(names)
+    is_first = len(names) == 2 and labels_name is not None and says_outcome(labels_name, names[0])
+    numbers = [1, 0] if is_first or are_backwards(names) else numbers_in(names)
     shown = None if is_numbering(names) else names
     if numbers is None or numbers == sorted(numbers):
         return scores, shown

@@ -24,6 +24,7 @@ SHOP = np.array(["food", "toys", "books"])[FEATURE]
 TWO = np.array(["benign", "malignant"])[(P[:, 0] > 0.4).astype(int)]
 PAIR = pd.DataFrame({"prob_benign": 1 - P[:, 0], "prob_malignant": P[:, 0]})
 PAIR_TRUTH = Truth(np.stack([1 - P[:, 0], P[:, 0]], 1), (TWO == "malignant").astype(int))
+MALIGNANT = (TWO == "malignant").astype(int)
 WRONG = Truth(P, FEATURE, NAMES)
 ARRAYS = Truth(P, Y)
 
@@ -229,6 +230,29 @@ CASES = {
     ),
     "numbers in another order than the names beside them": Case(
         {"v.csv": probs(label=np.array([2, 0, 1])[Y], label_name=WORDS)}
+    ),
+    **{
+        f"1 means the first class: {name}": Case(
+            {
+                "p.csv": pd.DataFrame(
+                    {"prob_malignant": P[:, 0], "prob_benign": 1 - P[:, 0], name: values}
+                )
+            },
+            truth=PAIR_TRUTH,
+            said="" if values.dtype == bool else "1 = malignant",
+            options=options,
+        )
+        for name, values, options in (
+            ("is_malignant", MALIGNANT, {}),
+            ("malignant", MALIGNANT == 1, {}),
+            ("Malignant_true", MALIGNANT, {"label_column": "Malignant_true"}),
+        )
+    },
+    "numbers of classes that no column is called after": Case(
+        {"p.csv": PAIR.assign(is_benignant=MALIGNANT)},
+        truth=PAIR_TRUTH,
+        said="1 = malignant",
+        options={"label_column": "is_benignant"},
     ),
     "one column per class": Case(
         {"v.csv": pd.get_dummies(probs(label=WORDS), columns=["label"])},
