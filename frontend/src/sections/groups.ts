@@ -9,7 +9,7 @@ import { sortableTable } from './table';
 type Shown = 'gap' | 'rms';
 
 export function groupsSection(doc: ReportDocument): HTMLElement {
-  return section('groups', 'Group by group', ...assessedGroups(doc.groups, doc.worst_slice, 'Before calibration; p-values', doc.event), doc.by_group !== null && ownCalibrators(doc.by_group));
+  return section('groups', 'Group by group', ...assessedGroups(doc.groups, doc.worst_slice, 'These are the values before calibration; their p-values', doc.event), doc.by_group !== null && ownCalibrators(doc.by_group));
 }
 
 /** Groups with their intervals and verdicts; `began` begins the sentence on p-values. */

@@ -78,7 +78,9 @@ def _system(error: OSError) -> str:
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         step = " Choose a place that you may write to."
     elif error.errno == errno.EISDIR:
-        step = " Give the name of a file."
+        inside = os.path.join(os.fspath(error.filename or ""), "calibrator.json")
+        such_as = f", such as {inside}" if os.path.isfile(inside) else ""
+        step = f" Give the name of a file{such_as}."
     elif error.errno == errno.ENOENT:
         step = " Check the name."
     return f"{where}{error.strerror}.{step}"

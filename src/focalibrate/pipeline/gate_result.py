@@ -214,7 +214,7 @@ class GateResult:
             f"{n['undetermined']:,} without enough data to tell."
         )
         if self.n_small_groups:
-            text += f" {self.n_small_groups:,} with fewer than 30 rows were not checked."
+            text += f" Not checked, having fewer than 30 rows: {self.n_small_groups:,}."
         return text
 
     @property

@@ -177,3 +177,10 @@ def test_a_calibrator_without_names_says_the_order_of_the_classes(cli, tmp_path)
     assert done.returncode == 1
     assert "is the probability of 'no'" in done.stderr
     assert "1 - df['prob_no']" in done.stderr
+
+
+def test_the_folder_of_a_calibrator_is_answered_with_its_file(cli, val, tmp_path):
+    (tmp_path / "report").mkdir()
+    TemperatureScaling(2.0).save(tmp_path / "report" / "calibrator.json")
+    done = cli("apply", "report", "val.npz", "-o", "out.npz", ok=False)
+    assert "Give the name of a file, such as report/calibrator.json." in done.stderr

@@ -170,8 +170,8 @@ def test_every_group_has_its_verdict(cli, regions):
     assert "ECE: pass" in done.stdout
     assert "ECE, region south: fail" in done.stdout
     assert "region north" not in done.stdout
-    note = "1 fail, 1 pass, 0 without enough data to tell. 1 with fewer than 30 rows were not"
-    assert f"Groups by region: {note} checked." in done.stdout.replace("\n", " ")
+    note = "1 fail, 1 pass, 0 without enough data to tell. Not checked, having fewer than 30"
+    assert f"Groups by region: {note} rows: 1." in done.stdout.replace("\n", " ")
     cli("sketch", "all.npz", "-o", "all.sketch", "--by", "region")
     found, want = (
         json.loads(cli("check", name, *words, "--json", "-", ok=False).stdout)
