@@ -221,8 +221,13 @@ class Table(OfFile):
         """Whether this is a text table."""
         return self.schema.separator is not None
 
+    def is_written(self, position: int) -> bool:
+        """Return whether a column is stored as text, also where it was read as numbers."""
+        kind = getattr(self.data[position], "type", None)
+        return kind is not None and is_text_type(kind)
+
     def cells(self, position: int) -> list[str]:
-        """Return the cells of a column of a text table, as the file has them."""
+        """Return the cells of a column stored as text, as the file has them."""
         found: list[str] = self.data[position].to_pylist()
         return found
 

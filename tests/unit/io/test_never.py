@@ -212,3 +212,18 @@ def test_percentages_of_what_is_rare_are_no_probabilities(tmp_path, name):
     assert percent.class_names is None
     path.write_text(f"label,{name}\n0,0.25%\n1,0.5%\n0,0.125%\n")
     assert_allclose(read_predictions(path).scores[:, 1], [0.0025, 0.005, 0.00125])
+
+
+def test_cells_with_the_sign_are_divided_by_100_once(tmp_path):
+    """With `--input percent` they were divided twice."""
+    path = tmp_path / "val.csv"
+    for text in ("0,25%,75%\n1,50%,50%\n", "0,25 %,75\n1,50,50 %\n", "0,25,75\n1,50,50\n"):
+        path.write_text(f"label,prob_0,prob_1\n{text}")
+        found = read_predictions(path, input="percent")
+        assert_allclose(found.scores, [[0.25, 0.75], [0.5, 0.5]])
+    path.write_text("label,prob\n0,2.5%\n1,50%\n")
+    assert_allclose(read_predictions(path, input="percent").scores[:, 1], [0.025, 0.5])
+    path = tmp_path / "val.jsonl"
+    path.write_text('{"label": 0, "prob": "2.5%"}\n{"label": 1, "prob": "50%"}\n')
+    for told in ("percent", None):
+        assert_allclose(read_predictions(path, input=told).scores[:, 1], [0.025, 0.5])

@@ -166,7 +166,7 @@ def _check_not_percent(facts: Facts, position: int) -> None:
     view = facts.view
     if not (says_percent(view.name(position)) and view.sums([position]).in_unit):
         return
-    if not (view.has_cells and any("%" in cell for cell in view.cells(position))):
+    if not (view.is_written(position) and any("%" in c for c in view.cells(position) if c)):
         raise facts.error(
             f"{facts.text([position])} is called percentages, but all values lie in [0, 1], as "
             "probabilities and percentages below 1 % do. Say which they are.",

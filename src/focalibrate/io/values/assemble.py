@@ -45,11 +45,23 @@ def stored_scores(view: Table, chosen: Scores) -> NDArray[Any]:
     for i, array in zip(chosen.positions, arrays, strict=True):
         if array.dtype.kind not in "fiu":
             raise not_numbers(view, i)
+    if chosen.percent:
+        found = zip(chosen.positions, arrays, strict=True)
+        arrays = [_of_percent(view, i, array) for i, array in found]
     if chosen.form == "columns":
         common = np.result_type(*arrays)
         dtype = common if common.kind == "f" else np.dtype(np.float64)
         arrays = [np.stack(arrays, axis=1, dtype=dtype)]
-    return np.asarray(arrays[0], np.float64) / 100 if chosen.percent else arrays[0]
+    return arrays[0]
+
+
+def _of_percent(view: Table, position: int, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return percentages as fractions; cells that have the sign are read as these already."""
+    fractions = np.asarray(values, np.float64) / 100
+    if values.ndim == 1 and view.is_written(position):
+        has_sign = np.array(["%" in (cell or "") for cell in view.cells(position)], bool)
+        fractions[has_sign] = values[has_sign]
+    return fractions
 
 
 def stored_labels(view: Table, at: int, names: tuple[str, ...] | None) -> Labels:
