@@ -1,7 +1,7 @@
 """Sketch: a mergeable summary of predictions, from which calibration is evaluated."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from operator import add
@@ -538,7 +538,11 @@ class Sketch:
         return found | {"smooth_ece": self.top.smooth_ece(), "mce": table.ece("max")}
 
     def evaluate(
-        self, *, seed: int | np.random.Generator = 0, n_draws: int = 1999
+        self,
+        *,
+        seed: int | np.random.Generator = 0,
+        n_draws: int = 1999,
+        class_names: Sequence[str] | None = None,
     ) -> "SketchEvaluation":
         r"""Return scores, calibration errors and the verdict, as the metrics and `assess` do.
 
@@ -561,6 +565,7 @@ class Sketch:
         Args:
             seed: random seed of the draws, or a `numpy.random.Generator`.
             n_draws: outcomes drawn from the predictions, as in `assess`.
+            class_names: names of the classes, for the sentences.
         """
         check_count(n_draws, name="n_draws", minimum=19)
         top, rng, errors, classwise = self.top, generator(seed), self.errors(), None
@@ -572,8 +577,10 @@ class Sketch:
         assessment = assess_cells(
             self.event_rows(),
             event=self._event,
+            class_name=class_names[1] if class_names and self.n_classes == 2 else None,
             n_classes=self.n_classes,
             classes=_classes(self),
+            class_names=class_names,
             classwise=classwise,
             rng=rng,
             n_draws=n_draws,

@@ -311,8 +311,10 @@ def _sampled(
     sizes = Sizes(
         rows.n_source, comparison.n_fitted, comparison.n_judged, shown.n_rows, test is not None
     )
-    before = comparison.row("identity").units.sketch.evaluate(seed=settings["seed"])
-    after = choice.row.units.sketch.evaluate(seed=settings["seed"])
+    before, after = (
+        row.units.sketch.evaluate(seed=settings["seed"], class_names=fitted.names_in_sentences)
+        for row in (comparison.row("identity"), choice.row)
+    )
     return {
         "comparison": comparison,
         "choice": replace(choice, reason=f"{choice.reason} {sizes.summary}".strip()),

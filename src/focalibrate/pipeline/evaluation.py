@@ -345,20 +345,17 @@ def evaluate_predictions(
 
 def _of_sketch(file: SketchFile, name: str, seed: int) -> Evaluation:
     sketch = file.sketch
-    found = sketch.evaluate(seed=seed)
+    found = sketch.evaluate(seed=seed, class_names=file.class_names)
     scores = {m: Score(v) for m, v in found.errors.items()}
     for metric, value in found.scores.items():
         is_known = np.isfinite([value.low, value.high]).all()
         ends = (value.low, value.high) if is_known else ()
         scores[metric] = Score(value.estimate, *ends)
-    assessment = found.assessment
-    if file.class_names is not None and sketch.n_classes == 2:
-        assessment = replace(assessment, class_name=file.class_names[1])
     return Evaluation(
         name=name,
         calibrator=file.calibrator,
         scores=scores,
-        assessment=assessment,
+        assessment=found.assessment,
         n_rows=sketch.n,
         n_classes=sketch.n_classes,
         n_zeros=sketch.n_zeros,

@@ -133,3 +133,18 @@ def test_a_sketch_has_the_suffix_by_which_it_is_read_again(cli, val, tmp_path):
     done = cli("sketch", val, "-o", "days/a.sketch.json", ok=False)
     shown = " ".join(done.stderr.split())
     assert (done.returncode, f"pass `-o {Path('days', 'a.sketch')}`" in shown) == (2, True)
+
+
+def test_classes_keep_their_names_where_rows_are_read_in_pieces(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.normal(size=(1500, 3))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    names = np.array(["cat", "cow", "dog"])
+    np.savez(tmp_path / "a.npz", logits=logits - [0, 0, 2], labels=labels, class_names=names)
+    said = "the probabilities of dog are off most"
+    for words in ([], ["--workers", "2"]):
+        done = cli("evaluate", "a.npz", *words, "--resamples", "20")
+        assert said in done.stdout.replace("\n", " ")
+    words = ("--fit-rows", "200", "--methods", "temperature", "--resamples", "20")
+    done = cli("calibrate", "a.npz", *words, "-o", "report")
+    assert said in done.stdout.replace("\n", " ")
