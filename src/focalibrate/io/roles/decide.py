@@ -102,10 +102,11 @@ def resolve_roles(view: Table, request: Request) -> Roles:
         raise no_labels(facts, scores)
     used = {*found.taken, *scores.positions} | ({label} if label is not None else set())
     predicted = view.schema.where(lambda c: c.is_prediction, used)
+    is_stated = scores.outcome is not None  # how sure the prediction is, not of which class
     return Roles(
         scores=scores,
         label=label,
-        prediction=next((i for i in predicted if view.is_whole(i)), None),
+        prediction=None if is_stated else next((i for i in predicted if view.is_whole(i)), None),
         weight=next(iter(weights), None),
         groups=tuple(groups),
         cluster=next(iter(clusters), None),

@@ -341,6 +341,8 @@ def _right(view: Table, position: int) -> str | None:
     wrong = [v for v in values if _word(v) in WRONG]
     is_number = view.is_kind(position, "number")
     may_be = view.sums([position]).in_unit if is_number else len(values) <= 8
+    letters = {v for v in map(_word, values) if len(v) == 1 and v.isalpha()}
+    may_be &= letters <= RIGHT | WRONG  # A, B, C, D are answers or grades
     if not may_be or len(right) != 1 or len(wrong) > 1:
         return None
     return right[0].removesuffix(".0") if is_number else right[0]

@@ -99,9 +99,9 @@ def says_correct(name: str) -> bool:
 
 
 CONFIDENCE = _words(
-    "confidence conf confidence_score stated_confidence verbalized_confidence "
-    "verbalised_confidence p_correct prob_correct p_true score prob probability p forecast "
-    "forecast_probability forecast_prob predicted_probability"
+    "confidence conf confidence_score conf_score certainty stated_confidence "
+    "verbalized_confidence verbalised_confidence p_correct prob_correct p_true score prob "
+    "probability p forecast forecast_probability forecast_prob predicted_probability"
 )
 """Names of the probability that an answer is right, or that an event happens."""
 

@@ -19,7 +19,13 @@ IGNORED = -100
 """Label of the examples that PyTorch's losses leave out."""
 
 NEGATIVE = {"1": "0", "true": "false", "yes": "no", "y": "n", "t": "f", "pos": "neg"}
-NEGATIVE |= {"positive": "negative", "+1": "-1", "+": "-"}
+NEGATIVE |= {
+    "positive": "negative",
+    "+1": "-1",
+    "+": "-",
+    "correct": "incorrect",
+    "right": "wrong",
+}
 """Usual names of the positive class, and those of the negative class beside them."""
 
 _NUMBERED = re.compile(r"(?:class|label|cls|cat|category|target|y|c)[ _.-]*(\d+)", re.IGNORECASE)

@@ -56,6 +56,34 @@ CASES = {
             ("mean_logprob", {"score_columns": ["mean_logprob"], "input": "logits"}),
         )
     },
+    **{
+        f"a column called {name}": Case({"p.csv": event(name)}, truth=EVENT)
+        for name in ("certainty", "conf_score")
+    },
+    **{
+        f"the letter of the right answer is no outcome: {letters}": Case(
+            {"p.csv": event(words=RNG.choice(list(letters), N))},
+            truth=None,
+            refused=True,
+            said="holds only the probability of the predicted class",
+        )
+        for letters in ("ABCD", "CD", "ABC")
+    },
+    "the probability of incorrect stands second": Case(
+        {"p.csv": pd.DataFrame({"p_correct": P1, "p_incorrect": 1 - P1, "correct": Y1})},
+        truth=EVENT,
+        said="1 = correct",
+    ),
+    **{
+        f"the only column is of {name}": Case(
+            {"p.csv": pd.DataFrame({f"p_{name}": 1 - P1, "correct": Y1})},
+            truth=None,
+            refused=True,
+            options={"label_column": "correct"},
+            said=f"scores of '{name}', and nothing says which of the labels 0, 1",
+        )
+        for name in ("incorrect", "wrong")
+    },
     "a confidence, a prediction and a label": Case(
         {
             "p.csv": pd.DataFrame(
@@ -282,6 +310,12 @@ CASES = {
         never=("duration",),
     ),
 }
+
+
+def test_a_prediction_is_not_compared_with_how_sure_it_is(tmp_path):
+    write(tmp_path / "p.csv", event(pred=(P1 > 0.3).astype(int)))
+    notes = read_predictions(tmp_path / "p.csv").notes
+    assert not any("pred" in note for note in notes), notes
 
 
 @pytest.mark.parametrize("name", CASES)
