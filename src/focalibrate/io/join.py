@@ -126,6 +126,12 @@ MOST_ROWS = 1 << 17
 """Most rows that are remembered; of more, those are that a hash of them chooses."""
 
 
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Return the names of files, with their folders where they are alike."""
+    names = [path.name for path in paths]
+    return names if len(set(names)) == len(names) else [*map(str, paths)]
+
+
 def row_hashes(scores: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return a number for each row's scores and label."""
     rows = np.ascontiguousarray(scores, np.float32).view(np.uint32).astype(np.uint64)
@@ -209,7 +215,7 @@ class SharedRows:
         if n_across < max(LEAST_ROWS, chance):
             return []
         again = seen[count > 1]
-        names = [path.name for path, some in once.items() if np.isin(again, some).any()]
+        names = _names([path for path, some in once.items() if np.isin(again, some).any()][:2])
         share = sizes.sum() / sum(self.sizes.values())
         n_rows = f"{n_across:,}" if share == 1 else f"about {n_across / share:,.2g}"
         doubt = f"{n_rows} rows are in more than one part (same scores, same label), such as"
@@ -224,7 +230,9 @@ class SharedRows:
                 continue
             first = known.setdefault((n_rows, digest, changes), path)
             if first != path:
-                doubt = f"{first.name} and {path.name} have the same labels in the same order"
+                doubt = (
+                    f"{' and '.join(_names([first, path]))} have the same labels in the same order"
+                )
                 advice = "if they are two models on the same rows, use `focalibrate compare`"
                 return [Doubt(f"WARNING: {doubt}: {advice}")]
         return []

@@ -30,7 +30,7 @@ MAX_SAMPLE = 1 << 24
 """Most bytes read for the sample: a file without line breaks is not a table."""
 
 FOOTER = re.compile(r"\(\d+ rows?\)")
-_EXCEL_HINT = re.compile("sep=.", re.IGNORECASE)
+_EXCEL_HINT = re.compile('("?sep=)(.?)\\2*"?', re.IGNORECASE)
 _RULE = re.compile(r"[-+|:= ]*--[-+|:= ]*")
 
 
@@ -100,8 +100,9 @@ def _top(text: IO[str], part: Part, *, told: bool | None, encoding: str) -> Top:
     if not lines:
         raise part.error("is empty. Write a header and at least one example.")
     comment = "#" if lines[0].lstrip().startswith("#") else ""
-    if _EXCEL_HINT.fullmatch(lines[0].strip()):
-        comment = lines[0].strip()[:4]
+    hint = _EXCEL_HINT.fullmatch(lines[0].strip())  # which takes a tab, too
+    if hint is not None:
+        comment = hint[1]
     kept = [line for line in lines if not (comment and line.lstrip().startswith(comment))]
     if not kept:
         raise part.error("holds only comments. Write a header and at least one example.")
