@@ -227,3 +227,20 @@ def test_cells_with_the_sign_are_divided_by_100_once(tmp_path):
     path.write_text('{"label": 0, "prob": "2.5%"}\n{"label": 1, "prob": "50%"}\n')
     for told in ("percent", None):
         assert_allclose(read_predictions(path, input=told).scores[:, 1], [0.025, 0.5])
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_feature_that_is_0_in_all_rows_is_doubted_as_a_class(tmp_path, labelled):
+    path = tmp_path / "val.csv"
+    rows = [f"0.0,{i / 40},{1 - i / 40},{'cat' if i % 3 else 'dog'}" for i in range(1, 40)]
+    rows = rows if labelled else [row.rpartition(",")[0] for row in rows]
+    path.write_text("\n".join(["gain,cat,dog" + ",label" * labelled, *rows]) + "\n")
+    (doubt,) = [note for note in read_predictions(path).notes if "WARNING" in note]
+    assert doubt.startswith('WARNING: read as a class, but 0 in all of the first rows: "gain".')
+    assert doubt.endswith("pass --ignore gain")
+    found = read_predictions(path, ignore=["gain"])
+    assert found.n_classes == 2
+    assert not any("WARNING" in note for note in found.notes)
+    if labelled:
+        path.write_text(path.read_text().replace(",dog\n", ",gain\n"))
+        assert not any("read as a class" in note for note in read_predictions(path).notes)

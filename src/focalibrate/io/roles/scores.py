@@ -1,15 +1,16 @@
 """Which columns are the scores: an ordered table of rules over the facts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from focalibrate.io.cells import find_runs, is_numbering
-from focalibrate.io.errors import listing
+from focalibrate.io.errors import Doubt, flags, listing
 from focalibrate.io.roles.chosen import column_scores, positive_scores
 from focalibrate.io.roles.diagnoses import (
+    LEAST_ROWS,
     boxes_of_yolo,
     no_scores,
     outcomes_beside,
@@ -75,7 +76,8 @@ def _on_the_simplex(facts: Facts) -> Scores | None:
             return None  # they are no logits, and others may be
         if view.schema.has_names and facts.request.kind is None:
             _check_no_rivals(facts, fitting, rest)
-        return column_scores(facts, fitting)
+        found = column_scores(facts, fitting)
+        return replace(found, notes=(*found.notes, *_never_probable(facts, fitting)))
     return None
 
 
@@ -116,6 +118,25 @@ def _check_needed(facts: Facts, classes: list[int]) -> None:
             f"{what.format(listing(facts.quoted(zeros)))} the whole number 0 in the first rows, "
             "and the others sum to 1 alone. Say which columns are classes.",
             fixes=[{"score_columns": facts.names(some)} for some in (rest, classes)],
+        )
+
+
+def _never_probable(facts: Facts, classes: list[int]) -> Iterator[Doubt]:
+    """Yield a warning for columns of fractions, all 0, that no label names: maybe no classes."""
+    view = facts.view
+    if not view.schema.has_names or _are_numbered(facts, classes) or view.n_rows < LEAST_ROWS:
+        return
+    zeros = [
+        i
+        for i in classes
+        if not facts.called_as_label(i) and view[i].prefix is None and not view.values(i).any()
+    ]
+    if 0 < len(zeros) < len(classes) / 2:
+        names = facts.names(zeros)
+        yield Doubt(
+            "WARNING: read as a class, but 0 in all of the first rows: "
+            f"{listing(facts.quoted(zeros))}. The other columns sum to 1 alone; if it is none, "
+            f"pass {' '.join(flags({'ignore': names}))}"
         )
 
 
