@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from focalibrate import calibrate_predictions
 from focalibrate.comparison import choose, compare_methods, verdict
 from focalibrate.comparison.verdict import assessed
 from focalibrate.metrics import assess
@@ -94,3 +95,10 @@ def test_what_is_found_in_few_rows_is_found():
     assert (said.status, said.advice[:16]) == ("repairable", "Fit a calibrator")
     few = assess(np.tile([0.5, 0.5], (20, 1)), np.arange(20) % 2)
     assert assessed(few).status == "too few rows"
+
+
+def test_a_gain_without_a_finding_is_said_to_be_one():
+    labels = np.arange(200) % 2
+    found = calibrate_predictions(probs=np.eye(2)[labels], labels=labels, n_resamples=20).verdict
+    assert found.headline.startswith("There are too few rows to judge")
+    assert found.gain.startswith("Even so: Temperature (T = ")
