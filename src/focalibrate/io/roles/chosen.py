@@ -21,10 +21,12 @@ from focalibrate.io.roles.vocabulary import (
     PREDICTIONS,
     PROBABILITY,
     SCORE,
+    outcome_of,
     plain,
     says_log_probability,
     says_percent,
 )
+from focalibrate.io.values.labels import is_negative
 
 
 def named_scores(facts: Facts) -> Scores | None:
@@ -105,6 +107,9 @@ def positive_scores(facts: Facts, position: int) -> Scores:
         is_unit = plain(cut.name) in NO_CLASS or says_percent(cut.name)
         is_class = not (is_unit or is_whole)
         positive = cut.name if is_class or cut.name in facts.label_words else None  # ``prob_-``
+    outcome = outcome_of(column.name)  # ``no_prob``, ``class_0_probability``, ``P(y=0)``
+    if outcome is not None and is_negative(outcome) and not is_negative(positive or ""):
+        positive = facts.request.positive or outcome
     return _settled(facts, [position], form="single", positive=positive, n_classes=2)
 
 

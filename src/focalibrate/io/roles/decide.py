@@ -341,7 +341,7 @@ def label_of_outcome(facts: Facts, scores: Scores) -> int | None:
 
     ``is_churn``, ``has_churn`` and ``churned`` are such columns too, also beside two classes.
     """
-    view, outcomes = facts.view, scores.class_names or ()
+    view, outcomes = facts.view, tuple(outcome_of(n) or n for n in scores.class_names or ())
     if scores.form == "single":
         outcome = outcome_of(view.name(scores.positions[0]))
         outcomes = () if outcome is None else (outcome,)

@@ -25,6 +25,7 @@ from focalibrate.io.values.labels import (
     check_names,
     match_binary,
     match_labels,
+    without_shared,
 )
 from focalibrate.io.values.scores import (
     KEPT_ATOL,
@@ -356,7 +357,8 @@ def _in_order(
     """
     if names is None:
         return scores, None
-    is_first = len(names) == 2 and labels_name is not None and says_outcome(labels_name, names[0])
+    is_first = len(names) == 2 and labels_name is not None
+    is_first = is_first and says_outcome(str(labels_name), without_shared([], names)[0])
     numbers = [1, 0] if is_first or are_backwards(names) else numbers_in(names)
     shown = None if is_numbering(names) else names
     if numbers is None or numbers == sorted(numbers):

@@ -46,7 +46,7 @@ def are_backwards(names: Sequence[str]) -> bool:
     """Return whether two classes are the positive and then its negative: ``fraud, not_fraud``."""
     if len(names) != 2:
         return False
-    positive, negative = (name.strip().lower() for name in names)
+    positive, negative = (name.strip().lower() for name in without_shared([], names))
     negated = _NEGATED.fullmatch(negative)
     return NEGATIVE.get(positive) == negative or (negated is not None and negated[1] == positive)
 
@@ -341,7 +341,7 @@ Found: TypeAlias = tuple[NDArray[np.int64], Names, str]
 
 def _looser(values: list[str], names: Names) -> Iterator[Found | None]:
     """Yield what the looser ways to compare labels with names find, in this order."""
-    cut, part = _cut(values, names), "the part of the column names that differs"
+    cut, part = without_shared(values, names), "the part of the column names that differs"
     ways: tuple[tuple[Names, Callable[[str], str], str], ...] = (
         (cut, str, f"{part} ({listing(cut)})"),
         (names, composed, "the names, however accents are stored"),
@@ -376,11 +376,11 @@ def _by_beginning(values: list[str], class_names: Names) -> Found | None:
     return np.array(places), class_names, f"the classes: {listing(pairs)}"
 
 
-def _cut(values: list[str], names: Names) -> Names:
+def without_shared(values: list[str], names: Names) -> Names:
     """Return the names without what all begin and end with, cut between words.
 
     Example:
-        >>> _cut([], ("model_cat", "model_car")), _cut([], ("c1", "c2"))
+        >>> without_shared([], ("model_cat", "model_car")), without_shared([], ("c1", "c2"))
         (('cat', 'car'), ('1', '2'))
     """
     common = len(_common(names))

@@ -67,6 +67,47 @@ CASES = {
         for negative, positive in SIGNS
         for is_negative in (False, True)
     },
+    **{
+        f"the only column is of class 0: {name}": Case(
+            {"p.csv": pd.DataFrame({name: 1 - P1, "y": Y1})}, truth=EVENT
+        )
+        for name in (
+            "0_prob",
+            "class0_prob",
+            "class_0_probability",
+            "y0_prob",
+            "prob_of_0",
+            "p(y=0)",
+            "P(class=0)",
+        )
+    },
+    **{
+        f"the only column is of a class that is no: {name}": Case(
+            {"p.csv": pd.DataFrame({name: 1 - P1, "y": Y1})},
+            truth=EVENT,
+            advised=True,
+            others=(Truth(EVENT.probs[:, ::-1], Y1),),
+            said="nothing says which of the labels 0, 1",
+        )
+        for name in ("neg_prob", "negative_probability", "no_prob", "not_fraud_probability")
+    },
+    **{
+        f"the positive class stands first: {first}, {second}": Case(
+            {"p.csv": pd.DataFrame({first: P1, second: 1 - P1, "y": Y1})},
+            truth=Truth(EVENT.probs, Y1, (second, first)),
+            said=f"1 = {first}",
+        )
+        for first, second in (
+            ("yes_prob", "no_prob"),
+            ("true_prob", "false_prob"),
+            ("pos_score", "neg_score"),
+        )
+    },
+    "spam before ham, with the word after them, and is_spam": Case(
+        {"p.csv": pd.DataFrame({"spam_prob": P1, "ham_prob": 1 - P1, "is_spam": Y1})},
+        truth=Truth(EVENT.probs, Y1, ("ham_prob", "spam_prob")),
+        said="1 = spam_prob",
+    ),
     "accents that macOS stores apart": Case(
         {"p.csv": named(P, ACCENTS, y=[apart(ACCENTS[i]) for i in Y])},
         truth=Truth(P, Y, ACCENTS),
