@@ -15,6 +15,7 @@ from focalibrate.io import Predictions
 from focalibrate.io.errors import Doubt, listing
 from focalibrate.io.options import as_names
 from focalibrate.io.roles.vocabulary import Named
+from focalibrate.io.values.other_labels import one_way
 from focalibrate.metrics.errors import MetricName
 from focalibrate.metrics.groups import holm
 from focalibrate.pipeline.evaluation import EvaluatedRows, Evaluation, finite, score_record
@@ -249,7 +250,10 @@ def _counted(only: Sequence[str], found: Predictions) -> str:
 
 
 def _ids(found: Predictions) -> dict[str, dict[str, int]]:
-    """Return the columns whose values are all different: the place of each value, as text."""
+    """Return the columns whose values are all different: the place of each value, as text.
+
+    One text for 7, 7.0 and ``007``, unless a column holds several of these.
+    """
     if found.layout.rest is None:
         return {}
     kept = found.layout.rest()
@@ -258,7 +262,9 @@ def _ids(found: Predictions) -> dict[str, dict[str, int]]:
         if pa.types.is_nested(kept.schema.field(name).type):
             continue
         values = kept.column(name).to_pylist()
-        places = {str(value): i for i, value in enumerate(values)}
+        places = {one_way(str(value).strip()): i for i, value in enumerate(values)}
+        if len(places) < len(values):
+            places = {str(value): i for i, value in enumerate(values)}
         if len(values) == found.n_rows == len(places) and name != found.layout.label_column:
             columns[name.lower()] = places
     return columns

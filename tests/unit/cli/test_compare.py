@@ -81,6 +81,20 @@ def test_compared_models_are_paired_by_id(cli, tmp_path):
     assert "must name the same rows in id" in done.stderr
 
 
+@pytest.mark.parametrize("written", ["{:04d}", "{}.0", " {}"])
+def test_ids_that_are_written_in_two_ways_pair_the_rows(cli, tmp_path, written):
+    """They were paired in their order, which labels that are sorted do not show."""
+    p = np.sort(np.random.default_rng(0).random(60)).round(6)
+    lines = [f"{p[i]},{i // 30}" for i in range(60)]
+    order = [*range(29, -1, -1), *range(59, 29, -1)]
+    one = [f"{i},{line}" for i, line in enumerate(lines)]
+    other = [f"{written.format(i)},{lines[i]}" for i in order]
+    for name, rows in (("a.csv", one), ("b.csv", other)):
+        (tmp_path / name).write_text("\n".join(["id,prob_yes,label", *rows]) + "\n")
+    done = cli("compare", "a.csv", "b.csv")
+    assert "rows are matched to a.csv by id" in " ".join(done.stdout.split())
+
+
 def test_rows_that_one_file_lacks_are_counted_and_named(cli, tmp_path):
     rng = np.random.default_rng(0)
     records = [

@@ -471,10 +471,10 @@ def key_of(table: Table, positions: Sequence[int]) -> NDArray[Any]:
         values = table.values(position)
         texts = values if values.dtype == object else values.astype(str)
     distinct, where = np.unique(np.asarray(texts, dtype=str), return_inverse=True)
-    return np.array([_one_way(w) for w in distinct.tolist()], dtype=str)[where.reshape(-1)]
+    return np.array([one_way(w) for w in distinct.tolist()], dtype=str)[where.reshape(-1)]
 
 
-def _one_way(word: str) -> str:
+def one_way(word: str) -> str:
     """Return a whole number or a time in one of the ways to write it."""
     if _WHOLE.fullmatch(word):
         return str(int(word.partition(".")[0]))
