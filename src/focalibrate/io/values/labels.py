@@ -29,7 +29,8 @@ NEGATIVE |= {
 """Usual names of the positive class, and those of the negative class beside them."""
 
 _NUMBERED = re.compile(r"(?:class|label|cls|cat|category|target|y|c)[ _.-]*(\d+)", re.IGNORECASE)
-_NEGATED = re.compile(r"(?:no|non|not|without)[ _.-](.+)", re.IGNORECASE)
+_NEGATED = re.compile(r"(?:no|non|not|without)[ _.-](?!shows?\b)(.+)", re.IGNORECASE)
+"""``no_show`` is an outcome of its own."""
 
 Names = tuple[str, ...]
 

@@ -108,6 +108,16 @@ CASES = {
         truth=Truth(EVENT.probs, Y1, ("ham_prob", "spam_prob")),
         said="1 = spam_prob",
     ),
+    **{
+        f"a no-show is an event: {name}, {label}": Case(
+            {"p.csv": pd.DataFrame({name: P1, label: Y1})}, truth=EVENT
+        )
+        for name, label in (
+            ("no_show_prob", "no_show"),
+            ("no_show_prob", "y"),
+            ("prob_no_show", "y"),
+        )
+    },
     "accents that macOS stores apart": Case(
         {"p.csv": named(P, ACCENTS, y=[apart(ACCENTS[i]) for i in Y])},
         truth=Truth(P, Y, ACCENTS),
