@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from focalibrate.io.cells import MISSING, is_binary_type, is_number
@@ -110,12 +111,34 @@ def resolve_roles(view: Table, request: Request) -> Roles:
         weight=next(iter(weights), None),
         groups=tuple(groups),
         cluster=next(iter(clusters), None),
-        notes=(*notes, *_unused(view, request, used)),
+        notes=(*notes, *_swallowed(view), *_unused(view, request, used)),
     )
 
 
 LEAST_CLUSTERS = 20
 """Fewer values than this are groups to compare, not a sample of clusters."""
+
+
+def _swallowed(view: Table) -> Iterator[str]:
+    """Yield a warning where a cell of a text table holds whole rows, as after an open quote."""
+    mark, width = view.schema.separator or "", len(view.columns)
+    for i in range(width) if view.has_cells and width > 1 else ():
+        cells = view.data[i]
+        lines = pc.filter(cells, pc.match_substring(cells, "\n")).to_pylist()
+        rows = [
+            cell
+            for cell in lines
+            if cell.count(mark) == (width - 1) * cell.count("\n")
+            and any(is_number(piece.strip().replace(",", ".")) for piece in cell.split(mark))
+        ]
+        if rows:
+            n_lost = sum(cell.count("\n") for cell in rows)
+            yield Doubt(
+                f'WARNING: cells of "{short(view.name(i))}" hold lines that look like rows of the '
+                f"table ({n_lost:,} in the first rows), such as {short(repr(rows[0]))}: a quote "
+                "that opens a cell and is not closed hides the rows up to the next one. Double "
+                "the quotes in cells, or remove them"
+            )
 
 
 def _unused(view: Table, request: Request, used: set[int]) -> Iterator[str]:

@@ -570,6 +570,18 @@ def test_a_row_that_is_no_example_is_refused(tmp_path, kind):
         read_predictions(path)
 
 
+def test_rows_that_an_open_quote_hides_are_doubted(tmp_path):
+    path = tmp_path / "val.csv"
+    more = "".join(f"{i},0.25,0.75,cat\n" for i in range(9))
+    path.write_text(HEAD + more + '"5,0.5,0.5,cat\n6,0.25,0.75,dog\n7",0.5,0.5,dog\n')
+    found = read_predictions(path)
+    assert found.n_rows == 10
+    (doubt,) = [note for note in found.notes if "WARNING" in note]
+    assert 'cells of "id" hold lines that look like rows of the table (2 in the first' in doubt
+    path.write_text(HEAD + more + '"a, b, 3\nand c, d,\ne","0.5",0.5,dog\n"a\nb",0.5,0.5,dog\n')
+    assert not any("WARNING" in note for note in read_predictions(path).notes)
+
+
 def test_dots_that_may_separate_thousands_are_doubted(tmp_path):
     path = tmp_path / "val.csv"
     path.write_text(LOGITS + "1.234;2.345;a\n12.345;-3.500;b\n")
