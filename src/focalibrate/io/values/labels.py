@@ -43,7 +43,7 @@ def is_negative(name: str) -> bool:
     return is_first or text in NEGATIVE.values() or _NEGATED.fullmatch(text) is not None
 
 
-def are_backwards(names: Sequence[str]) -> bool:
+def are_backwards(names: Names) -> bool:
     """Return whether two classes are the positive and then its negative: ``fraud, not_fraud``."""
     if len(names) != 2:
         return False
