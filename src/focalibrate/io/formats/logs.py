@@ -14,12 +14,12 @@ from focalibrate.io.errors import file_error
 from focalibrate.io.formats.answers import (
     Answers,
     add_calibrated,
+    chat_answers,
     inside,
     number,
     plain_answer,
     table_of_answers,
 )
-from focalibrate.io.formats.chat import chat_answers
 from focalibrate.io.formats.detections import detected_boxes
 from focalibrate.io.formats.harnesses import (
     inspect_answers,
