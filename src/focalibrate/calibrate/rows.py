@@ -49,6 +49,8 @@ ScoreKind = Literal["logits", "probs"]
 
 SMALLEST = 2.0 * float(np.finfo(np.float32).tiny)
 """Smallest positive probability in the rule for zeros; half of it is not 0 in float32."""
+HARD_MIX = 0.01
+"""Weight of the uniform distribution where all probabilities are 0 or 1."""
 LOOKED_AT = 64
 """Rows by which probabilities given as logits are recognised."""
 SMALL_BLOCK, LARGE_BLOCK = 2**18, 2**19
@@ -278,9 +280,9 @@ def zero_mix_for(probs: NDArray[Any]) -> float:
     0 if no probability is exactly 0. Otherwise a zero means less than the scores can resolve, and
     is read as half the smallest positive probability: half a vote of a forest or of the nearest
     neighbours, or almost nothing if an exponential underflowed. It is at least what float32 can
-    hold, and at most half of the mixture. Of the rules tried on the arena's
-    calibration sets, 1 / (n + 1) and float32's smallest number among them, it had the least
-    log loss.
+    hold, and at most half of the mixture; `HARD_MIX` where all are 0 or 1. Of the rules tried on
+    the arena's calibration sets, 1 / (n + 1) and float32's smallest number among them, it had the
+    least log loss.
     """
     if not bool((probs == 0).any()):
         return 0.0
@@ -289,6 +291,8 @@ def zero_mix_for(probs: NDArray[Any]) -> float:
 
 def zero_mix_below(least: float, n_classes: int) -> float:
     """Return the weight by which a zero counts as half of `least`, the smallest above 0."""
+    if least == 1.0:
+        return HARD_MIX
     return float(min(0.5 * max(least, SMALLEST) * n_classes, 0.5))
 
 

@@ -75,10 +75,14 @@ class Zeros:
         """Return how much of the uniform distribution is mixed in, and a note that says so."""
         if not self.n_rows:
             return 0.0, ()
-        return zero_mix_below(self.least, n_classes), (
+        mix = zero_mix_below(self.least, n_classes)
+        rule = "to the calibrators, a zero is half the smallest positive probability, "
+        rule += f"{self.least:.2g}"
+        if self.least == 1.0:
+            rule = f"all are 0 or 1, so calibrators spread {mix:.0%} of each row over all classes"
+        return mix, (
             f"{self.n_rows:,} row{'' if self.n_rows == 1 else 's'} with a probability of exactly "
-            "0: to the calibrators, a zero is half the smallest positive probability, "
-            f"{self.least:.2g}",
+            f"0: {rule}",
         )
 
 

@@ -201,8 +201,8 @@ def test_probabilities_with_zeros_are_read(cli, examples, tmp_path):
     probs = np.eye(3)[(examples.labels + (np.arange(400) % 5 == 0)) % 3]
     np.savez(tmp_path / "p.npz", probs=probs, labels=examples.labels)
     record = json.loads(cli("calibrate", "p.npz", *QUICK, "--json").stdout)
-    assert record["notes"][0].startswith("400 rows with a probability of exactly 0: to the")
-    assert record["calibrator"]["zero_mix"] == 0.5
+    assert record["notes"][0].startswith("400 rows with a probability of exactly 0: all are 0 or")
+    assert record["calibrator"]["zero_mix"] == 0.01
     assert "20.0 points above its accuracy" in record["verdict"]["headline"]
 
 
