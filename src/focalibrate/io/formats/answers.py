@@ -266,22 +266,21 @@ def chat_answers(path: Path, records: Sequence[dict[str, Any]]) -> Answers | Non
             "`return_text_in_logprobs`; for llama.cpp's /completion `n_probs`.",
         )
     found = [
-        (record, choice, said, sure)
-        for record, given in zip(records, choices, strict=True)
+        (k, choice, said, sure)
+        for k, given in enumerate(choices)
         for choice in given
         if (said := _said(choice)) and (sure := confidence_in(_content(choice), said)) is not None
     ]
     given_answers = {plain_answer(said) for _, _, said, _ in found}
     graded, truth = _graded(records), _truth(path, records, given_answers)
-    number = {id(record): k for k, record in enumerate(records)}
     log, n_longer = Answers(path, "chat completions"), 0
     log.notes = ["nothing says which answers are right"]
     if graded is not None:
         log.notes = [f'"{graded}" says whether an answer is right']
     elif truth is not None:
         log.notes = [f'an answer is right if it equals "{truth}"']
-    for record, choice, said, sure in found:
-        k = number[id(record)]
+    for k, choice, said, sure in found:
+        record = records[k]
         question = record.get("question_id", record.get("custom_id", record.get("id", k)))
         row: dict[str, Any] = {"question": str(question), "task": path.stem}
         row |= {"response": said, "confidence": sure}

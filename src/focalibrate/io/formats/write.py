@@ -336,9 +336,13 @@ def write_text(path: Path, rows: Iterator[Any], output: Output) -> None:
                 if comma and pa.types.is_floating(column.type):
                     cells = [cell.replace(".", ",") for cell in cells]
                 columns.append(cells)
-            # Python before 3.13 does not quote a return alone, which ends a line for readers
-            has_returns = any("\r" in cell for cells in columns for cell in cells)
-            (quoting if has_returns else writer).writerows(zip(*columns, strict=True))
+            lines = zip(*columns, strict=True)
+            if not any("\r" in "".join(cells) for cells in columns):
+                writer.writerows(lines)
+                continue
+            # Python before 3.13 does not quote a return alone, which ends a line for readers.
+            for line in lines:  # row by row, so that batches change no byte
+                (quoting if "\r" in "".join(line) else writer).writerow(line)
 
 
 def _values(column: Any) -> list[Any]:
